@@ -1,0 +1,56 @@
+# outlast: `make demo` shows it, `make test` checks it, `make help` lists the rest.
+SHELL := /bin/bash
+PY := .venv/bin/python
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+# How the lab runs: SLURM=24.11 takes Debian 13's Slurm, LAB_FLAGS are pytest's.
+SLURM ?= system
+LAB_FLAGS ?= -n auto --dist loadgroup --timeout 900
+JOBS ?= $(shell nproc)
+
+SHELL_FILES = $(shell tools/shell-files)
+
+.PHONY: help setup demo test test-py test-bash test-lab lint bench lab lab-down golden soak
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+setup: ## make .venv from requirements.lock (once; again when that changes)
+	@tools/setup
+
+demo: setup ## a whole run on this machine: train, lose a rank, run out of time, resume, finish
+	@bin/outlast demo
+
+test: test-py test-bash test-lab ## all tests; as root also those with a real Slurm
+
+test-py: setup
+	$(PY) -m pytest tests/py -n $(JOBS)
+
+test-bash: setup
+	@shopt -s nullglob; files=(tests/bash/*.bats); \
+	if ((!$${#files[@]})); then echo 'no bats files'; else bats "$${files[@]}"; fi
+
+test-lab: setup
+	@tools/test-lab $(LAB_FLAGS)
+
+lint: setup ## shellcheck, shfmt, ruff, mypy
+	shellcheck $(SHELL_FILES)
+	shfmt -i 2 -ci -d $(SHELL_FILES)
+	ruff check .
+	ruff format --check .
+	mypy
+
+lab: setup ## start a Slurm of several hosts on this machine (root)
+	tests/lab/lab up
+
+lab-down: ## end it; nothing is left behind
+	tests/lab/lab down
+
+golden: setup ## write tests/golden again (read the diff)
+	$(PY) tests/golden/write.py
+
+soak: setup ## the racing scenarios of the lab, 20 times each (root)
+	$(PY) -m pytest tests/lab -m race --count 20 $(LAB_FLAGS)
+
+bench: setup ## what outlast costs: docs/benchmarks.md
+	$(PY) tests/bench/run.py

@@ -1,0 +1,73 @@
+"""The verbs of `outlast`: one module a verb, and only the verb that was asked for is imported.
+
+`commands/VERB.py` defines the function `VERB`, typed as typer wants it; the first line of its docstring stands in
+VERBS too, so that `outlast --help` need not import anything.
+"""
+
+import difflib
+import importlib
+import sys
+from typing import NoReturn
+
+import typer
+
+import outlast
+
+VERBS: dict[str, str] = {
+    "demo": "Show a whole run on this machine: train, lose a rank, run out of time, resume, finish.",
+    "render": "Print the job script of a site and a job.",
+    "submit": "Render a job, make its run directory and submit it.",
+    "status": "Say how a run is doing, and what to type next.",
+    "events": "Tell what happened to a run, one line an event.",
+    "save": "Ask a running job for a checkpoint now.",
+    "stop": "Ask a run to save and to end; its chain stops.",
+    "hold": "Let the current job go on, but start no further one.",
+    "resume": "Clear a stop or a hold and submit the run again.",
+    "cancel": "Stop a run at once: cancel every job of its chain.",
+    "launch": "Run a command under the supervisor in this interactive allocation.",
+    "toolcopy": "Copy outlast into a folder that works without the checkout.",
+}
+
+
+def main(argv: list[str]) -> int:
+    """Exit status of the verb `argv[0]`: 0 did it, 1 could not, 2 wrong usage, 75 try again later."""
+    verb = argv[0] if argv else "--help"
+    if verb in ("-h", "--help", "help"):
+        print(_overview())
+        return 0
+    if verb == "--version":
+        print(f"outlast {outlast.__version__}")
+        return 0
+    if verb not in VERBS:
+        return _unknown(verb)
+    return _run(verb, argv[1:])
+
+
+def fail(message: object, status: int = 1) -> NoReturn:
+    """End the verb with one line on stderr."""
+    typer.echo(f"outlast: {message}", err=True)
+    raise typer.Exit(status)
+
+
+def _run(verb: str, args: list[str]) -> int:
+    module = importlib.import_module(f"outlast.commands.{verb}")
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app.command(context_settings={"help_option_names": ["-h", "--help"]})(getattr(module, verb))
+    try:
+        app(args=args, prog_name=f"outlast {verb}")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    return 0
+
+
+def _overview() -> str:
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  {verb:<{width}}  {help_line}" for verb, help_line in VERBS.items())
+    return f"Usage: outlast VERB …   (outlast VERB --help says more)\n\n{verbs}"
+
+
+def _unknown(verb: str) -> int:
+    near = difflib.get_close_matches(verb, VERBS, n=1)
+    hint = f"did you mean {near[0]}?" if near else "outlast --help lists the verbs"
+    print(f"outlast: no verb {verb!r}; {hint}", file=sys.stderr)
+    return 2
