@@ -1,32 +1,31 @@
-"""The door to every verb. It stays in the syntax of Python 3.6, so that an old Python can say what is wrong."""
+"""The door to every verb, in the syntax of Python 3.6: an old Python must be able to say what is wrong."""
 
 import os
 import sys
+from pathlib import Path
 
 
-def main():  # type: ignore[no-untyped-def]
+def main() -> int:
     """Exit status of the verb on the command line."""
     if sys.version_info < (3, 11):
-        return _refuse("Python %d.%d is too old, it takes 3.11 or newer" % sys.version_info[:2])
+        return _refuse(f"Python {sys.version_info[0]}.{sys.version_info[1]} is too old, it takes 3.11 or newer")
     try:
         from outlast import commands
     except ImportError as err:
-        name = (getattr(err, "name", "") or "").split(".")[0]
-        if name in ("", "outlast"):
+        package = (err.name or "outlast").split(".")[0]
+        if package == "outlast":
             raise
-        return _refuse("this Python has no package %s" % name)
+        return _refuse(f"this Python has no package {package}")
     return commands.main(sys.argv[1:])
 
 
-def _refuse(why):  # type: ignore[no-untyped-def]
+def _refuse(why: str) -> int:
     """Exit status 2, after one line on stderr: what is wrong with this Python, and what to type."""
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    help_line = (
-        "type: make -C %s setup" % root if os.path.exists(os.path.join(root, "Makefile")) else "see docs/"
-    )
+    root = Path(__file__).resolve().parent.parent.parent
+    cure = f"type: make -C {root} setup" if (root / "Makefile").exists() else "install outlast again"
     if os.environ.get("OUTLAST_PYTHON"):
-        help_line = "OUTLAST_PYTHON chose it; unset OUTLAST_PYTHON, or " + help_line
-    sys.stderr.write("outlast: %s: %s; %s\n" % (sys.executable, why, help_line))
+        cure = "OUTLAST_PYTHON chose it: unset it, or name another"
+    sys.stderr.write(f"outlast: {sys.executable}: {why}; {cure}\n")
     return 2
 
 

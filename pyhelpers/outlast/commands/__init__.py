@@ -1,17 +1,16 @@
 """The verbs of `outlast`: one module a verb, and only the verb that was asked for is imported.
 
-`commands/VERB.py` defines the function `VERB`, typed as typer wants it; the first line of its docstring stands in
-VERBS too, so that `outlast --help` need not import anything.
+`commands/VERB.py` defines the function `VERB`, typed as typer wants it; its docstring starts with the line that
+stands in VERBS, so that `outlast --help` need not import anything. A verb that must start faster than typer defines
+`main(argv)` instead.
 """
 
 import difflib
 import importlib
 import sys
-from typing import NoReturn
-
-import typer
 
 import outlast
+from outlast.refused import Refused
 
 VERBS: dict[str, str] = {
     "demo": "Show a whole run on this machine: train, lose a rank, run out of time, resume, finish.",
@@ -43,20 +42,22 @@ def main(argv: list[str]) -> int:
     return _run(verb, argv[1:])
 
 
-def fail(message: object, status: int = 1) -> NoReturn:
-    """End the verb with one line on stderr."""
-    typer.echo(f"outlast: {message}", err=True)
-    raise typer.Exit(status)
-
-
 def _run(verb: str, args: list[str]) -> int:
     module = importlib.import_module(f"outlast.commands.{verb}")
+    if hasattr(module, "main"):
+        status: int = module.main(args)
+        return status
+    import typer
+
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command(context_settings={"help_option_names": ["-h", "--help"]})(getattr(module, verb))
     try:
         app(args=args, prog_name=f"outlast {verb}")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
+    except Refused as err:
+        print(f"outlast: {err}", file=sys.stderr)
+        return err.status
     return 0
 
 
