@@ -1,0 +1,120 @@
+"""outlast render: print a job script.
+
+It parses its options with argparse, unlike the other verbs: importing typer would take as long as all the rest.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from outlast import config, schema, tree
+from outlast import site as sites
+from outlast.refused import Refused
+
+
+def main(argv: list[str]) -> int:
+    """Exit status: 0 printed or written, 2 refused, with one line on stderr."""
+    options = _parser().parse_args(argv)
+    try:
+        return _answer(options)
+    except Refused as err:
+        print(f"render: {err}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("render", description="Print a job script for SITE and JOB.", allow_abbrev=False)
+    parser.add_argument("site", metavar="SITE", nargs="?", help="a folder of sites/")
+    parser.add_argument("job", metavar="JOB", nargs="?", help="a job of that site, or a path to a job file")
+    parser.add_argument("--nodes", metavar="N", help="nodes that train; spares come on top")
+    parser.add_argument("--walltime", metavar="TIME", help="2:00:00, 90m, 12h")
+    parser.add_argument("--account", metavar="NAME", help="who pays")
+    parser.add_argument("--queue", metavar="NAME", help="a queue of the site")
+    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of the job file")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write here, whole or not at all")
+    parser.add_argument("--list", action="store_true", help="list sites and their jobs")
+    parser.add_argument("--json", action="store_true", help="with --list: for programs")
+    parser.add_argument("--explain", action="store_true", help="tell where each value comes from")
+    return parser
+
+
+def _answer(options: argparse.Namespace) -> int:
+    root = tree.root()
+    if options.list:
+        text = _listing(root, options.site, options.json)
+    elif not options.site or not options.job:
+        raise Refused("it takes SITE and JOB; type render --list to see them")
+    else:
+        plan = config.plan(root, options.site, options.job, _user_file(), _typed(options))
+        text = _explained(plan) if options.explain else _script(plan, root)
+    _write(text, options.output)
+    return 0
+
+
+def _typed(options: argparse.Namespace) -> schema.Flat:
+    """The keys that the command line sets; an option of its own beats --set."""
+    typed = config.assignments(options.set)
+    for name in ("nodes", "account", "queue"):
+        if getattr(options, name) is not None:
+            typed |= [config.assignment(f"{name}={getattr(options, name)}", f"--{name}")]
+    if options.walltime is not None:
+        typed["walltime_s"] = config.duration_s(options.walltime)
+    return typed
+
+
+def _user_file() -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "outlast/config.toml"
+
+
+def _script(plan: config.Plan, root: Path) -> str:
+    from outlast import render, settings  # jinja2 is most of the start-up time: only a script needs it
+
+    python = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+    return render.script(plan, root, settings.Install(python, sys.executable, str(root)))
+
+
+def _explained(plan: config.Plan) -> str:
+    values = schema.flattened(plan.job)
+    width = max(map(len, values))
+    rows = [f"{key:{width}}  {_shown(value)}  <- {plan.origins.get(key, 'default')}\n" for key, value in values.items()]
+    return "".join(rows)
+
+
+def _shown(value: object) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _listing(root: Path, only: str | None, as_json: bool) -> str:
+    if only:
+        sites.load(root, only)
+    rows = [{"site": name, "jobs": sites.jobs(root, name)} for name in sites.names(root) if only in (None, name)]
+    if as_json:
+        return _shown(rows) + "\n"
+    return "".join(f"{row['site']}: {', '.join(row['jobs'])}\n" for row in rows)
+
+
+def _write(text: str, path: Path | None) -> None:
+    """Print the text, or put it whole into a file that keeps its old text if anything fails.
+
+    Raises: Refused: the file can't be written.
+    """
+    if path is None:
+        sys.stdout.write(text)
+        return
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        new.write_text(text, encoding="utf-8")
+        new.chmod(0o755 & ~_umask())
+        os.replace(new, path)
+    except OSError as err:
+        new.unlink(missing_ok=True)
+        raise Refused(f"{path}: {err.strerror}") from err
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,91 @@
+"""Bash text for a rendered script: lib files copied word for word, values quoted."""
+
+import re
+import shlex
+from pathlib import Path
+
+from outlast.refused import Refused, nearest
+
+# Filled in when the script runs: whoever submits it may be another member of the group.
+RUN_TIME = {"{user}": '"$USER"', "{user_initial}": '"${USER:0:1}"', "{home}": '"$HOME"'}
+
+
+class Inliner:
+    """`inline("log", "job")` for a template: gives the text of lib/log.sh and lib/job.sh, and remembers both."""
+
+    def __init__(self, root: Path) -> None:
+        self._lib = root / "lib"
+        self._needs: dict[str, list[str]] = {}
+
+    def __call__(self, *names: str) -> str:
+        """The files' text, in that order, without the line that tells shellcheck their shell.
+
+        Raises: Refused: lib has no such file.
+        """
+        return "\n".join(self._copy(name) for name in names)
+
+    def _copy(self, name: str) -> str:
+        text = source(self._lib / f"{name}.sh", f"lib/{name}.sh")
+        self._needs[name] = needs(text)
+        return text
+
+    def check(self) -> None:
+        """Nothing, if every file that an inlined one needs is inlined too.
+
+        Raises: Refused: one is not; the message names both.
+        """
+        for name, wanted in self._needs.items():
+            for missing in set(wanted) - self._needs.keys():
+                raise Refused(f"the template inlines lib/{name}.sh without lib/{missing}.sh, which it needs")
+
+
+def source(path: Path, where: str) -> str:
+    """A Bash file's text without its first lines for tools (`#!`, `# shellcheck shell=`).
+
+    Raises: Refused: it can't be read.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    except OSError as err:
+        raise Refused(f"{where}: {err.strerror}") from err
+    while lines and re.match(r"#!|# shellcheck shell=", lines[0]):
+        del lines[0]
+    return "".join(lines)
+
+
+def needs(text: str) -> list[str]:
+    """The lib files of a header's line `# Needs    log, scheduler/slurm`; none for `nothing`."""
+    line = re.search(r"^# Needs +(.+)$", text, re.M)
+    if not line or line[1].startswith("nothing"):
+        return []
+    return [re.sub(r"^lib/|\.sh$", "", word.strip(" .")) for word in line[1].split(",")]
+
+
+def words(texts: tuple[str, ...]) -> str:
+    """The texts as words of a Bash command, quoted where needed."""
+    return " ".join(shlex.quote(text) for text in texts)
+
+
+def folder(key: str, text: str) -> str:
+    """The text, if it names a folder from the root on and has no other placeholders than those above.
+
+    Raises: Refused: it doesn't.
+    """
+    for name in re.findall(r"\{[^}]*\}?", text):
+        if name not in RUN_TIME:
+            raise Refused(f"{key} = {text!r} has {name}{nearest(name, [*RUN_TIME, '{account}'])}")
+    if text and not text.startswith(("/", "{home}")):
+        raise Refused(f"{key} = {text!r} is no absolute path; start it with / or {{home}}")
+    return text
+
+
+def value(text: str) -> str:
+    """One text as a Bash word; {user}, {user_initial} and {home} become the variables they stand for."""
+    parts = re.split(r"(\{user\}|\{user_initial\}|\{home\})", text)
+    return "".join(RUN_TIME.get(part) or shlex.quote(part) for part in parts if part) or "''"
+
+
+def function(name: str, comment: str, lines: list[str]) -> str:
+    """A Bash function with these lines, or one that does nothing."""
+    body = "".join(f"  {line}\n" for line in lines or [":"])
+    return f"# {comment}\n{name}() {{\n{body}}}\n"

@@ -1,0 +1,207 @@
+"""A job: one shape of a training run on a site, sites/SITE/JOB.toml."""
+
+import re
+from dataclasses import dataclass, field
+
+from outlast import schema
+from outlast.preset import Preset
+from outlast.refused import Refused, nearest
+from outlast.site import Site
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where checkpoints go, and how to tell that one is complete."""
+
+    storage: str = schema.choice("shared", "local")
+    keep: int = 3
+    interval_s: int = 0
+    quiet_s: int = 60
+    prefix: str = ""
+    complete: str = ""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """When training must stop."""
+
+    margin_s: int = 300
+    startup_s: int = 300
+    stop_wait_s: int = 120
+    train_at_most_s: int = 0
+    poll_s: int = 30
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How the trainer's log tells its step and its end."""
+
+    step_regex: str = ""
+    target_step: int = 0
+    finish_regex: str = ""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """When to stop trying."""
+
+    attempts: int = 3
+    stuck_jobs: int = 3
+    same_failure: int = 3
+    rapid_s: int = 600
+    rapid_wait_s: int = 60
+    max_jobs: int = 0
+    max_node_hours: int = 0
+    end_date: str = ""
+
+
+@dataclass(frozen=True)
+class Mail:
+    """Who is told."""
+
+    to: str = ""
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job file, key by key; docs/job-file.md explains them."""
+
+    summary: str
+    walltime_s: int
+    command: tuple[str, ...] = schema.words()
+    run: str = ""
+    nodes: int = 1
+    spares: int = 0
+    queue: str = ""
+    account: str = ""
+    exclude: tuple[str, ...] = ()
+    reservation: str = ""
+    directives: tuple[str, ...] = ()
+    preset: str = "script"
+    setup: tuple[str, ...] = ()
+    prepare: tuple[str, ...] = ()
+    prepare_limit_s: int = 3600
+    project_dir: str = ""
+    runs_dir: str = ""
+    ranks_per_node: int = 1
+    launch: tuple[str, ...] = schema.words()
+    chain: bool = True
+    successor: str = schema.choice("end", "launch")
+    online: bool = False
+    determinism: bool = False
+    env: dict[str, str] = field(default_factory=dict)
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    deadline: Deadline = field(default_factory=Deadline)
+    progress: Progress = field(default_factory=Progress)
+    guard: Guard = field(default_factory=Guard)
+    mail: Mail = field(default_factory=Mail)
+
+
+KEYS = schema.keys(Job)
+
+PLACEHOLDERS = ("{ckpt_dir}", "{resume}", "{nodes}", "{ranks}", "{run}")
+
+_SECRET = re.compile(r"(TOKEN|_KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
+_SECRET_LINE = re.compile(r"\b\w*(?:TOKEN|_KEY|SECRET|PASSWORD|PASSWD)=(?![\"']?\$)\S")
+_ELSEWHERE = (
+    "scripts are readable by others, so put it in a file that only you can read, "
+    'and in the job: setup = ["source ~/.config/outlast/secrets.sh"]'
+)
+
+
+def check(job: Job, site: Site, preset: Preset) -> None:
+    """Nothing, if the job can be rendered for the site; queues are checked in queue.py.
+
+    Raises: Refused: what is wrong, and what to type instead.
+    """
+    _check_shape(job)
+    _check_account(job, site)
+    _check_directives(job)
+    _check_command(job)
+    _check_times(job)
+    _check_storage(job, site, preset)
+    _check_secrets(job)
+    _check_online(job, site)
+
+
+def _check_shape(job: Job) -> None:
+    for key in ("nodes", "walltime_s", "ranks_per_node"):
+        if getattr(job, key) < 1:
+            raise Refused(f"{key} is 0; it takes at least 1")
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", job.run):
+        raise Refused(f"run {job.run!r} names a folder and a job: up to 64 letters, digits, and . _ - inside")
+    for name in job.env:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise Refused(f"env.{name} is no name of a variable")
+
+
+def _check_account(job: Job, site: Site) -> None:
+    if site.account_required and not job.account:
+        raise Refused(
+            f'{site.name} needs an account; type --account NAME, or put account = "NAME" '
+            f"under [site.{site.name}] in ~/.config/outlast/config.toml"
+        )
+
+
+def _check_directives(job: Job) -> None:
+    # A scheduler reads directive lines by rules of its own: a blank ends a value, a quote joins lines.
+    values = {
+        "account": [job.account],
+        "queue": [job.queue],
+        "reservation": [job.reservation],
+        "exclude": job.exclude,
+        "directives": job.directives,
+    }
+    for key, texts in values.items():
+        for text in texts:
+            if re.search(r"[\s\"'\\\x00-\x1f\x7f]", text):
+                raise Refused(f"{key} {text!r} goes into a directive: no blank, quote, backslash or control character")
+
+
+def _check_command(job: Job) -> None:
+    if not job.command:
+        raise Refused('command is missing; for example command = "python3 -u train.py {resume}"')
+    for word in job.command:
+        for name in re.findall(r"\{[a-z_]+\}", word):
+            if name not in PLACEHOLDERS:
+                raise Refused(f"command has {name}{nearest(name, list(PLACEHOLDERS))}")
+        if "{resume}" in word and word != "{resume}":
+            raise Refused(f"command has {word!r}; {{resume}} stands alone, the preset makes words of it")
+
+
+def _check_times(job: Job) -> None:
+    times = job.deadline.startup_s + job.checkpoint.interval_s + job.deadline.margin_s
+    if times > job.walltime_s:
+        raise Refused(
+            f"walltime_s = {job.walltime_s} leaves no time to train: start-up {job.deadline.startup_s} s, one "
+            f"checkpoint interval {job.checkpoint.interval_s} s and margin {job.deadline.margin_s} s are {times} s; "
+            "type a longer --walltime, or shorten deadline.startup_s, checkpoint.interval_s or deadline.margin_s"
+        )
+
+
+def _check_storage(job: Job, site: Site, preset: Preset) -> None:
+    if job.checkpoint.storage == "shared":
+        return
+    if not site.local_dir:
+        raise Refused(f"{site.name} has no node-local storage; type --set checkpoint.storage=shared")
+    if preset.sharded:
+        raise Refused(
+            f"preset {job.preset} writes parts of a checkpoint on many nodes, and storage = local copies those of "
+            "the first node only; type --set checkpoint.storage=shared"
+        )
+
+
+def _check_secrets(job: Job) -> None:
+    for name in job.env:
+        if _SECRET.search(name.upper()):
+            raise Refused(f"env.{name} looks like a secret: {_ELSEWHERE}")
+    for key in ("setup", "prepare"):
+        for line in getattr(job, key):
+            if _SECRET_LINE.search(line):
+                raise Refused(f"{key} looks like it sets a secret: {_ELSEWHERE}")
+
+
+def _check_online(job: Job, site: Site) -> None:
+    if job.online and not site.proxy.http:
+        raise Refused(f"{site.name} has no proxy, so compute nodes stay offline; type --set online=false")

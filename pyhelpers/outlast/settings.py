@@ -1,0 +1,166 @@
+"""The block of settings of a rendered script: plain assignments that a person may read, and later change."""
+
+from dataclasses import dataclass
+
+from outlast import __version__, inline
+from outlast.config import Plan
+from outlast.queue import clock, find
+
+Row = tuple[str, object]
+
+
+@dataclass(frozen=True)
+class Install:
+    """Where the outlast that renders is: what the first job copies, and the Python it starts."""
+
+    python: str  # the interpreter itself, which outlives a virtual environment
+    python_env: str  # the interpreter of the environment with outlast's packages
+    root: str
+
+
+def block(plan: Plan, install: Install) -> str:
+    """All settings, grouped, each OUTLAST_NAME=value."""
+    groups = [
+        _run(plan),
+        _machine(plan),
+        _command(plan),
+        _checkpoints(plan),
+        _times(plan),
+        _guards(plan),
+        _self(install),
+    ]
+    user = "USER=${USER:-$(id -un)}  # a login shell sets it, a bare environment doesn't\n"
+    return user + "\n".join("".join(_line(name, value) for name, value in group) for group in groups)
+
+
+def _line(name: str, value: object) -> str:
+    if isinstance(value, tuple):
+        return f"OUTLAST_{name}=({inline.words(value)})\n"
+    if isinstance(value, bool):
+        return f"OUTLAST_{name}={value:d}\n"
+    return f"OUTLAST_{name}={inline.value(str(value))}\n"
+
+
+def _run(plan: Plan) -> list[Row]:
+    job = plan.job
+    return [
+        ("VERSION", __version__),
+        ("SITE", plan.site.name),
+        ("SCHEDULER", plan.site.scheduler),
+        ("JOB", plan.name),
+        ("RUN", job.run),
+        ("RUNS_DIR", inline.folder("runs_dir", job.runs_dir.replace("{account}", job.account.lower()))),
+        ("PROJECT_DIR", job.project_dir),
+        ("NODES", job.nodes),
+        ("SPARES", job.spares),
+        ("WALLTIME_S", job.walltime_s),
+        ("QUEUE", job.queue),
+        ("EXCLUDE", ",".join(job.exclude)),
+        ("CHAIN", job.chain),
+        ("SUCCESSOR", job.successor),
+    ]
+
+
+def _machine(plan: Plan) -> list[Row]:
+    job, site = plan.job, plan.site
+    return [
+        ("LOCAL_BASE", inline.folder("local_dir", site.local_dir)),
+        ("RANKS_PER_NODE", job.ranks_per_node),
+        ("GPU_ARCH", site.gpu_arch),
+        ("THREADS", max(1, site.cores_per_node // job.ranks_per_node) if site.cores_per_node else 0),
+        ("NET_INTERFACES", site.net_interfaces),
+        ("LAUNCH_ARGS", site.launch + job.launch),
+        ("ONLINE", job.online),
+        ("PROXY", site.proxy.http),
+        ("NO_PROXY", site.proxy.no_proxy),
+        ("DETERMINISM", job.determinism),
+    ]
+
+
+def _command(plan: Plan) -> list[Row]:
+    return [
+        ("COMMAND", plan.job.command),
+        ("PRESET", plan.job.preset),
+        ("RESUME_ARGS", plan.preset.resume),
+        ("STEP_REGEX", plan.job.progress.step_regex),
+        ("STEP_ZERO_COUNTS", plan.preset.step_zero_counts),
+        ("TARGET_STEP", plan.job.progress.target_step),
+        ("FINISH_REGEX", plan.job.progress.finish_regex),
+        ("SAVE_SIGNAL", plan.preset.save_signal),
+        ("SAVES_ON_STOP", plan.preset.saves_on_stop),
+    ]
+
+
+def _checkpoints(plan: Plan) -> list[Row]:
+    ckpt = plan.job.checkpoint
+    return [
+        ("STORAGE", ckpt.storage),
+        ("SHARDED", plan.preset.sharded),
+        ("CKPT_PREFIX", ckpt.prefix),
+        ("CKPT_COMPLETE", ckpt.complete),
+        ("CKPT_QUIET_S", ckpt.quiet_s),
+        ("CKPT_KEEP", ckpt.keep),
+        ("CKPT_INTERVAL_S", ckpt.interval_s),
+    ]
+
+
+def _times(plan: Plan) -> list[Row]:
+    deadline = plan.job.deadline
+    return [
+        ("MARGIN_S", deadline.margin_s),
+        ("STARTUP_S", deadline.startup_s),
+        ("STOP_WAIT_S", deadline.stop_wait_s),
+        ("TRAIN_AT_MOST_S", deadline.train_at_most_s),
+        ("POLL_S", deadline.poll_s),
+        ("PREPARE_LIMIT_S", plan.job.prepare_limit_s),
+    ]
+
+
+def _guards(plan: Plan) -> list[Row]:
+    guard = plan.job.guard
+    return [
+        ("ATTEMPTS", guard.attempts),
+        ("STUCK_JOBS", guard.stuck_jobs),
+        ("SAME_FAILURE", guard.same_failure),
+        ("RAPID_S", guard.rapid_s),
+        ("RAPID_WAIT_S", guard.rapid_wait_s),
+        ("MAX_JOBS", guard.max_jobs),
+        ("MAX_NODE_HOURS", guard.max_node_hours),
+        ("END_DATE", guard.end_date),
+        ("MAIL_TO", plan.job.mail.to),
+        ("MAIL_COMMAND", plan.job.mail.command or plan.site.mail_command),
+    ]
+
+
+def _self(install: Install) -> list[Row]:
+    return [("PYTHON", install.python), ("PYTHON_PATH", install.python_env), ("ROOT", install.root)]
+
+
+def functions(plan: Plan) -> str:
+    """The job's own functions: its variables, its lines before each launch, its lines once per run."""
+    job = plan.job
+    exports = [f"export {name}={inline.value(text)}" for name, text in sorted(job.env.items())]
+    return "\n".join(
+        [
+            inline.function("ol_job_env", "Variables of the job file and its preset.", exports),
+            inline.function("ol_job_setup", "The job's own lines, before each launch.", list(job.setup)),
+            inline.function("ol_job_prepare", "The job's own lines, once per run.", list(job.prepare)),
+        ]
+    )
+
+
+def directives(plan: Plan) -> list[str]:
+    """What the job asks its scheduler for, one option a line, without the mark in front."""
+    job, site = plan.job, plan.site
+    queue = find(site, job.queue)
+    options = {
+        "job-name": job.run,
+        "account": job.account,
+        "partition": queue.partition,
+        "qos": queue.qos,
+        "nodes": str(job.nodes + job.spares),
+        "time": clock(job.walltime_s),
+        "exclude": ",".join(job.exclude),
+        "reservation": job.reservation,
+    }
+    return [f"--{name}={text}" for name, text in options.items() if text] + [*site.directives, *job.directives]

@@ -1,0 +1,19 @@
+"""Where templates/, lib/ and sites/ are."""
+
+from pathlib import Path
+
+from outlast.refused import Refused
+
+_HERE = Path(__file__).resolve().parent
+
+
+def root() -> Path:
+    """The folder that holds templates/, lib/ and sites/.
+
+    That is the checkout, or `_tree/` inside the package where it was installed by pip or copied into a run.
+    Raises: Refused: neither is there.
+    """
+    for folder in (_HERE / "_tree", _HERE.parent.parent):
+        if (folder / "templates").is_dir() and (folder / "sites").is_dir():
+            return folder
+    raise Refused(f"no templates/ and sites/ beside {_HERE}: this copy of outlast is not whole, install it again")
