@@ -6,6 +6,7 @@ as rank 0 leaves, all others.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import time
@@ -51,40 +52,44 @@ def place_from(environ: Mapping[str, str]) -> Place:
 
 
 @dataclass(frozen=True)
+class Peer:
+    """A connection and the name of its other end, which a socket forgets with the connection."""
+
+    connection: socket.socket
+    name: str  # [IP]:port
+
+
+@dataclass(frozen=True)
 class Group:
-    """The ranks that have met: on rank 0 a connection to each other rank, in their order, elsewhere one to rank 0."""
+    """The ranks that have met: on rank 0 every other rank, in their order, elsewhere rank 0 alone."""
 
     rank: int
-    peers: list[socket.socket]
+    peers: list[Peer]
 
     def average(self, row: Row, flags: int = 0) -> tuple[Row, int]:
-        """The mean of all ranks' rows, summed in rank order so that it has the same bits each time, and all flags or-ed.
+        """The mean of all ranks' rows and all flags or-ed; summed in rank order, so it has the same bits each time.
 
         Raises: CollectiveError.
         """
         if not self.peers:
             return row, flags
         if self.rank:
-            _send(self.peers[0], flags, row)
-            return _receive(self.peers[0], row)
+            _send(self.peers[0], FLAGS.pack(flags) + row.tobytes())
+            return _receive_row(self.peers[0], row)
         total = row.copy()
         for peer in self.peers:
-            theirs, their_flags = _receive(peer, row)
+            theirs, their_flags = _receive_row(peer, row)
             total += theirs
             flags |= their_flags
         total /= len(self.peers) + 1
+        message = FLAGS.pack(flags) + total.tobytes()
         for peer in self.peers:
-            _send(peer, flags, total)
+            _send(peer, message)
         return total, flags
 
     def barrier(self) -> None:
         """Return when every rank has come here. Raises: CollectiveError."""
         self.average(np.zeros(1, np.float32))
-
-    def close(self) -> None:
-        """Hang up."""
-        for peer in self.peers:
-            peer.close()
 
 
 def meet(place: Place, step: int, timeout_s: float) -> Group:
@@ -99,12 +104,12 @@ def meet(place: Place, step: int, timeout_s: float) -> Group:
     group = Group(place.rank, peers)
     group.barrier()
     for peer in peers:
-        peer.settimeout(timeout_s)
+        peer.connection.settimeout(timeout_s)
     return group
 
 
-def _join(place: Place, step: int, deadline: float) -> socket.socket:
-    """A connection to rank 0, which may not listen yet."""
+def _join(place: Place, step: int, deadline: float) -> Peer:
+    """Rank 0, which may not listen yet."""
     while True:
         connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         connection.settimeout(max(RETRY_S, deadline - time.monotonic()))
@@ -117,77 +122,82 @@ def _join(place: Place, step: int, deadline: float) -> socket.socket:
                 where = f"{place.master_addr}:{place.master_port}"
                 raise CollectiveError(f"rank {place.rank} found no rank 0 at {where}: {err}") from err
             time.sleep(RETRY_S)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.sendall(HELLO.pack(MAGIC, place.rank, place.world, step))
-    return connection
+    peer = _peer(connection)
+    _send(peer, HELLO.pack(MAGIC, place.rank, place.world, step))
+    return peer
 
 
-def _gather(place: Place, step: int, deadline: float) -> list[socket.socket]:
-    """Connections of rank 0 to all others, in rank order."""
-    met: dict[int, socket.socket] = {}
+def _gather(place: Place, step: int, deadline: float) -> list[Peer]:
+    """All others, for rank 0, in rank order."""
+    met: dict[int, Peer] = {}
     steps = {0: step}
     with socket.create_server((place.master_addr, place.master_port), backlog=place.world) as server:
         while len(met) < place.world - 1:
-            rank, their_step, connection = _accept(server, place, set(range(1, place.world)) - set(met), deadline)
-            met[rank], steps[rank] = connection, their_step
+            rank, their_step, peer = _accept(server, place, set(range(1, place.world)) - set(met), deadline)
+            met[rank], steps[rank] = peer, their_step
     if len(set(steps.values())) > 1:
         raise CollectiveError(f"the ranks start from different steps: {steps}")
     return [met[rank] for rank in sorted(met)]
 
 
-def _accept(server: socket.socket, place: Place, missing: set[int], deadline: float) -> tuple[int, int, socket.socket]:
-    """The next rank that comes: its number, the step it starts from, the connection. Strangers are sent away."""
+def _accept(server: socket.socket, place: Place, missing: set[int], deadline: float) -> tuple[int, int, Peer]:
+    """The next rank that comes: its number, the step it starts from, its connection. Strangers are sent away."""
     while True:
-        server.settimeout(max(0.001, deadline - time.monotonic()))
+        server.settimeout(max(RETRY_S, deadline - time.monotonic()))
         try:
             connection, _ = server.accept()
         except TimeoutError as err:
             raise CollectiveError(f"rank 0 waited in vain for ranks {sorted(missing)}") from err
-        connection.settimeout(max(0.001, deadline - time.monotonic()))
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        try:
-            hello = bytearray(HELLO.size)
-            _fill(connection, memoryview(hello))
-            magic, rank, world, step = HELLO.unpack(hello)
-        except CollectiveError:
-            magic, rank, world, step = b"", 0, 0, 0
-        if magic == MAGIC and world == place.world and rank in missing:
-            return rank, step, connection
+        connection.settimeout(max(RETRY_S, deadline - time.monotonic()))
+        with contextlib.suppress(CollectiveError):
+            peer = _peer(connection)
+            magic, rank, world, step = HELLO.unpack(_receive(peer, HELLO.size))
+            if magic == MAGIC and world == place.world and rank in missing:
+                return rank, step, peer
         connection.close()
 
 
-def _send(peer: socket.socket, flags: int, row: Row) -> None:
+def _peer(connection: socket.socket) -> Peer:
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
-        peer.sendall(FLAGS.pack(flags) + row.tobytes())
+        ip, port = connection.getpeername()
+    except OSError as err:
+        raise CollectiveError(f"a peer hung up at once: {err}") from err
+    return Peer(connection, f"[{ip}]:{port}")
+
+
+def _send(peer: Peer, message: bytes) -> None:
+    try:
+        peer.connection.sendall(message)
     except OSError as err:
         raise _lost(peer, err) from err
 
 
-def _receive(peer: socket.socket, like: Row) -> tuple[Row, int]:
-    message = bytearray(FLAGS.size + like.nbytes)
-    _fill(peer, memoryview(message))
-    (flags,) = FLAGS.unpack_from(message)
-    return np.frombuffer(message, dtype=like.dtype, offset=FLAGS.size), flags
-
-
-def _fill(peer: socket.socket, view: memoryview) -> None:
-    """Receive until the view is full."""
+def _receive(peer: Peer, size: int) -> bytearray:
+    """The next `size` bytes."""
+    message = bytearray(size)
+    view = memoryview(message)
     while view:
         try:
-            count = peer.recv_into(view)
+            count = peer.connection.recv_into(view)
         except OSError as err:
             raise _lost(peer, err) from err
         if not count:
             raise _lost(peer, None)
         view = view[count:]
+    return message
 
 
-def _lost(peer: socket.socket, err: OSError | None) -> CollectiveError:
+def _receive_row(peer: Peer, like: Row) -> tuple[Row, int]:
+    """The next row, shaped as `like`, and the flags before it."""
+    message = _receive(peer, FLAGS.size + like.nbytes)
+    (flags,) = FLAGS.unpack_from(message)
+    return np.frombuffer(message, dtype=like.dtype, offset=FLAGS.size), flags
+
+
+def _lost(peer: Peer, err: OSError | None) -> CollectiveError:
     """What gloo would say of this peer."""
-    try:
-        ip, port = peer.getpeername()
-    except OSError:  # reset, and its name forgotten with it
-        ip, port = "unknown", 0
     if isinstance(err, TimeoutError):
-        return CollectiveError(f"Timed out waiting {1000 * (peer.gettimeout() or 0):.0f}ms for peer [{ip}]:{port}")
-    return CollectiveError(f"Connection closed by peer [{ip}]:{port}")
+        waited_ms = 1000 * (peer.connection.gettimeout() or 0)
+        return CollectiveError(f"Timed out waiting {waited_ms:.0f}ms for peer {peer.name}")
+    return CollectiveError(f"Connection closed by peer {peer.name}")

@@ -27,7 +27,7 @@ Kinds:
     hang            stop for `seconds` between two steps; no signal but KILL ends that, the other ranks wait for it
     stay            instead of exiting when a peer is lost, stop for `seconds`, deaf likewise
     ignore_signals  TERM, INT, USR1, USR2, HUP and the stop file have no effect from here on
-    slow_start      sleep `seconds` before the ranks meet (`step` and `after` don't count); TERM ends it, as in real start-up
+    slow_start      sleep `seconds` before the ranks meet (`step`, `after` don't count); TERM still ends that
     fresh_start     start at step 0 in spite of --resume_from_checkpoint (`step` and `after` don't count)
     slow_save       stop for `seconds` in a save, model written and trainer_state.json not; rank 0 saves
     enospc          OSError ENOSPC in that place instead
@@ -47,9 +47,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 READ_EVERY_STEPS = 5
-KINDS = frozenset(
-    "exit exit0 segv kill hang stay ignore_signals slow_start fresh_start slow_save enospc nan".split()
-)
+KINDS = frozenset("exit exit0 segv kill hang stay ignore_signals slow_start fresh_start slow_save enospc nan".split())
 IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
 
 

@@ -19,7 +19,7 @@ def parser() -> argparse.ArgumentParser:
     known.add_argument("--save_total_limit", type=int, default=0, help="checkpoints kept; 0: all")
     known.add_argument("--seed", type=int, default=42, help="of weights and data order")
     known.add_argument("--learning_rate", type=float, default=1e-2, help="the highest, after warm-up")
-    known.add_argument("--per_device_train_batch_size", type=int, default=128, help="windows a rank and step")
+    known.add_argument("--per_device_train_batch_size", type=int, default=64, help="windows a rank and step")
     known.add_argument("--ddp_timeout", type=float, default=1800, help="seconds to wait for a peer")
     known.add_argument("--step_time", type=float, default=0.0, help="seconds that a step takes at least")
     known.add_argument("--plain", action="store_true", help="print `step 120 loss 2.31` lines and no bar")

@@ -7,6 +7,7 @@ import time
 
 BAR_EVERY_S = 0.1  # tqdm's own
 BAR_WIDTH = 10
+PLAIN = {"loss": "loss", "eval_loss": "eval", "train_runtime": "runtime"}  # what a plain line tells, and how
 
 
 def bar(step: int, total: int, passed_s: float, steps_made: int) -> str:
@@ -62,8 +63,8 @@ class Reporter:
         if not self.speaks:
             return
         if self.plain:
-            words = " ".join(f"{name.replace('eval_loss', 'eval')} {value:.4g}" for name, value in entry.items())
-            print(f"step {step} {words}", flush=True)
+            words = [f"{PLAIN[name]} {value:.4g}" for name, value in entry.items() if name in PLAIN]
+            print("step", step, *words, flush=True)
             return
         print("\r" + " " * 79 + "\r", end="", file=sys.stderr, flush=True)
         print(entry, flush=True)

@@ -26,13 +26,13 @@ from pathlib import Path
 # A rank is one thread: the library would start one a core, and the ranks would fight for them.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
-import numpy as np  # noqa: E402
+import numpy as np
 
-from outlast.demo import checkpoint, collective, data, faults, model, options  # noqa: E402
-from outlast.demo.checkpoint import Log, Progress, Run  # noqa: E402
-from outlast.demo.collective import CollectiveError, Group, Place  # noqa: E402
-from outlast.demo.faults import Faults  # noqa: E402
-from outlast.demo.progress import Reporter  # noqa: E402
+from outlast.demo import checkpoint, collective, data, faults, model, options
+from outlast.demo.checkpoint import Log, Progress, Run
+from outlast.demo.collective import CollectiveError, Group, Place
+from outlast.demo.faults import Faults
+from outlast.demo.progress import Reporter
 
 STOP = 1
 SAVE = 2
@@ -140,7 +140,7 @@ class Trainer:
         progress = self.run.progress
         progress.log_history.append({**entry, "epoch": progress.epoch, "step": progress.step})
         shown = {name: round(value, 6) for name, value in entry.items()}
-        self.reporter.logged(shown if self.args.plain else {**shown, "epoch": progress.epoch}, progress.step)
+        self.reporter.logged({**shown, "epoch": progress.epoch}, progress.step)
 
     def save(self) -> None:
         """Rank 0 saves and removes old checkpoints; the others wait for it at their next average."""
@@ -149,9 +149,7 @@ class Trainer:
             return
         output_dir = Path(self.args.output_dir)
         made = self.made
-        checkpoint.save(
-            output_dir, self.run, vars(self.args), self.rate(step), lambda: self.faults.in_save(step, made)
-        )
+        checkpoint.save(output_dir, self.run, vars(self.args), self.rate(step), lambda: self.faults.in_save(step, made))
         checkpoint.prune(output_dir, self.args.save_total_limit)
 
 
