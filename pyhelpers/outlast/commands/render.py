@@ -46,13 +46,13 @@ def _answer(options: argparse.Namespace) -> int:
     elif not options.site or not options.job:
         raise Refused("it takes SITE and JOB; type render --list to see them")
     else:
-        plan = config.plan(root, options.site, options.job, _user_file(), _typed(options))
-        text = _explained(plan) if options.explain else _script(plan, root)
+        plan = config.plan(root, options.site, options.job, user_file(), typed(options))
+        text = _explained(plan) if options.explain else script(plan, root)
     _write(text, options.output)
     return 0
 
 
-def _typed(options: argparse.Namespace) -> schema.Flat:
+def typed(options: argparse.Namespace) -> schema.Flat:
     """The keys that the command line sets; an option of its own beats --set."""
     typed = config.assignments(options.set)
     for name in ("nodes", "account", "queue"):
@@ -63,11 +63,11 @@ def _typed(options: argparse.Namespace) -> schema.Flat:
     return typed
 
 
-def _user_file() -> Path:
+def user_file() -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "outlast/config.toml"
 
 
-def _script(plan: config.Plan, root: Path) -> str:
+def script(plan: config.Plan, root: Path) -> str:
     from outlast import render, settings  # jinja2 is most of the start-up time: only a script needs it
 
     python = os.path.realpath(getattr(sys, "_base_executable", sys.executable))

@@ -1,0 +1,99 @@
+"""What the verbs for runs share."""
+
+import getpass
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from outlast import driver, ledger, places, rundir, runstate, tree
+from outlast.commands.render import user_file
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The name of a run, or the path of its directory.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
+
+
+def find_run(typed: str) -> rundir.RunDir:
+    """The run that was typed.
+
+    Raises: Refused: there is none.
+    """
+    where = [] if "/" in typed else places.of_runs(tree.root(), os.environ, user_file())
+    return rundir.find(typed, where)
+
+
+def events(run: rundir.RunDir) -> ledger.Run:
+    """What its ledger makes of the run.
+
+    Raises: RunDirError: the ledger can't be read.
+    """
+    try:
+        return ledger.fold(ledger.read(run.events))
+    except OSError as err:
+        raise rundir.RunDirError(f"{run.events}: {err.strerror}") from err
+
+
+def scheduler(run: rundir.RunDir) -> driver.Driver:
+    """The scheduler that the run's job script was rendered for.
+
+    Raises: Refused: the script is missing or names none.
+    """
+    return driver.named(run.setting("SCHEDULER"), tree.root())
+
+
+def live_jobs(run: rundir.RunDir, jobs: ledger.Run, by: driver.Driver) -> list[str]:
+    """Jobs of the run that wait, run or end: those in its ledger, and one that has not written there yet.
+
+    Raises: NoAnswer: the scheduler doesn't say.
+    """
+    found = [job.id for job in jobs.open_jobs()[-runstate.ASK_AT_MOST :] if by.state(job.id).is_live]
+    named = by.find(run.name)
+    return found if not named or named in found else [*found, named]
+
+
+def submit(run: rundir.RunDir, by: driver.Driver, project: str) -> str:
+    """The id of a new job of the run, also written into the ledger.
+
+    Raises: SchedulerRefused, NoAnswer; RunDirError: the ledger can't be written (the job is submitted).
+    """
+    output = run.path / "logs" / "%x-%j.out"
+    job = by.submit(run.script, run.name, output=output, dir=project)
+    note(run, "submitted", successor=job, name=run.name)
+    return job
+
+
+def note(run: rundir.RunDir, event: str, /, **fields: ledger.Value) -> None:
+    """Write into the ledger what the person at the keyboard did.
+
+    Raises: RunDirError.
+    """
+    try:
+        ledger.append(run.events, ledger.by_person(run.name, event, time.time(), **fields, by=user()))
+    except OSError as err:
+        raise rundir.RunDirError(f"{run.events}: {err.strerror}") from err
+
+
+def user() -> str:
+    """Who is at the keyboard."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
+
+
+def project_of(run: rundir.RunDir) -> str:
+    """The project folder that the run was first submitted from; empty where that is not written."""
+    try:
+        return (run.path / "project_dir").read_text().strip()
+    except OSError:
+        return ""
+
+
+def shown(path: Path) -> str:
+    """A path as a person would type it."""
+    home = str(Path.home())
+    text = str(path)
+    return "~" + text.removeprefix(home) if text.startswith(f"{home}/") else text

@@ -1,0 +1,41 @@
+"""outlast resume: go on after a stop, a hold or a loss."""
+
+import os
+
+import typer
+
+from outlast import driver, rundir
+from outlast.commands import _common
+
+
+def resume(run: _common.RunArgument, dry_run: _common.DryRun = False) -> None:
+    """Clear a stop or a hold and submit the run again."""
+    found = _common.find_run(run)
+    rundir.check_owner(found, os.getuid())
+    if found.finished.exists():
+        raise rundir.RunDirError(
+            f"{found.name} has finished; if it has not, remove {found.finished} and type this again"
+        )
+    by = _common.scheduler(found)
+    live = _common.live_jobs(found, _common.events(found), by)
+    if dry_run:
+        todo = f"job {live[0]} is there, nothing to submit" if live else f"would submit {found.script}"
+        typer.echo(f"would clear stop and hold; {todo}")
+        return
+    cleared = rundir.clear(found, "stop", "hold")
+    _common.note(found, "resumed")
+    told = f"{' and '.join(cleared)} cleared; " if cleared else ""
+    if live:
+        typer.echo(f"{found.name}: {told}job {' and '.join(live)} is there already, nothing submitted")
+        return
+    job = _submit(found, by)
+    typer.echo(f"{found.name}: {told}job {job} submitted; type outlast status {run}")
+
+
+def _submit(run: rundir.RunDir, by: driver.Driver) -> str:
+    try:
+        return _common.submit(run, by, _common.project_of(run))
+    except driver.SchedulerRefused as err:
+        # What was cleared is put back: the run must not look as if a job were on its way.
+        rundir.ask(run, "hold", f"resume failed: {err}", f"outlast resume {run.path}")
+        raise

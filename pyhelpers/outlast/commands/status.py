@@ -1,0 +1,45 @@
+"""outlast status: how a run is doing."""
+
+import json
+from dataclasses import asdict
+
+import typer
+
+from outlast import runstate
+from outlast.commands import _common
+
+
+def status(run: _common.RunArgument, as_json: _common.AsJson = False) -> None:
+    """Say how a run is doing, and what to type next."""
+    found = _common.find_run(run)
+    events = _common.events(found)
+    by = _common.scheduler(found)
+    answers = runstate.ask(by, events.open_jobs())
+    target = found.setting("TARGET_STEP")
+    answer = runstate.status(found, run, events, answers, int(target) if target.isdecimal() else 0)
+    typer.echo(json.dumps(asdict(answer)) if as_json else _page(answer))
+
+
+def _page(status: runstate.Status) -> str:
+    rows = [
+        (status.run, status.state + (f", job {status.job}" if status.job else "")),
+        ("step", _steps(status)),
+        ("chain", ", ".join(status.chain[-8:]) if status.chain else "no job yet"),
+        ("why", _printable(status.reason)),
+        ("next", _printable(status.todo)),
+    ]
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {text}" for name, text in rows if text)
+
+
+def _steps(status: runstate.Status) -> str:
+    if status.step is None:
+        return "none yet"
+    target = f" of {status.target_step}" if status.target_step else ""
+    safe = f"; {status.durable_step} is safe" if status.durable_step else "; no checkpoint is safe yet"
+    return f"{status.step}{target}{safe}"
+
+
+def _printable(text: str) -> str:
+    # Others may write into control/: nothing of it reaches the terminal as a command.
+    return "".join(char if char.isprintable() else " " for char in text)

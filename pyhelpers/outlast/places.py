@@ -1,0 +1,27 @@
+"""Where runs are looked for by name."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from outlast import rundir, site, toml
+
+
+def of_runs(root: Path, env: Mapping[str, str], user_file: Path) -> list[str]:
+    """Folders that hold runs, as glob patterns, each once: OUTLAST_RUNS, the user's own, then those of the sites.
+
+    Raises: Refused: the user's file or a site's is wrong.
+    """
+    patterns = [env["OUTLAST_RUNS"]] if env.get("OUTLAST_RUNS") else []
+    patterns += _of_user(user_file)
+    patterns += [site.load(root, name).runs_dir for name in site.names(root)]
+    # Which account it was is not known here: any.
+    return list(dict.fromkeys(rundir.filled(pattern, "*", env).rstrip("/") for pattern in patterns if pattern))
+
+
+def _of_user(user_file: Path) -> list[str]:
+    if not user_file.is_file():
+        return []
+    table = toml.read(user_file, str(user_file))
+    sites = table.get("site")
+    tables = [table, *(sites.values() if isinstance(sites, Mapping) else [])]
+    return [str(t["runs_dir"]) for t in tables if isinstance(t, Mapping) and t.get("runs_dir")]

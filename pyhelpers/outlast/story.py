@@ -1,0 +1,108 @@
+"""The ledger in words: one line an event, for a person."""
+
+import time
+from collections.abc import Callable
+
+from outlast.ledger import Event
+
+_ENDS = {
+    "walltime": "stopped in time",
+    "walltime_late": "was ended by the scheduler's time limit",
+    "requeued": "was put back into the queue by the scheduler",
+    "preempted": "was preempted",
+    "node": "lost a node",
+    "cancelled": "was cancelled",
+    "ended_unknown": "was ended, and the scheduler does not say why",
+    "stopped": "stopped as asked",
+    "done": "has done its work",
+    "early_exit": "ended by itself before its target",
+    "unhealthy": "found bad nodes",
+    "launch": "never came to a step",
+    "bad_checkpoint": "could not use its checkpoint",
+    "storage": "had trouble with its storage",
+    "hang": "hung",
+    "systemic": "failed the same way wherever it runs",
+    "crash": "crashed",
+    "internal": "ended without a decision of ours",
+}
+_THEN = {"relaunch": "starting again", "hold": "no further job", "leave": "", "finish": "", "submit": ""}
+
+
+def clock(t: float) -> str:
+    """The local time of an event."""
+    return time.strftime("%H:%M:%S", time.localtime(t))
+
+
+def day(t: float) -> str:
+    """The local day of an event, as a line of its own."""
+    return time.strftime("%A %d %B %Y", time.localtime(t))
+
+
+def line(event: Event) -> str:
+    """`18:20:11  job 12 stopped in time at step 120`; what is not printable is dropped, a ledger is data."""
+    text = f"{clock(event.t)}  {_words(event)}"
+    return "".join(char if char.isprintable() else " " for char in text).rstrip()
+
+
+def _words(event: Event) -> str:
+    who = f"job {event.job}" if event.job else event.text("by") or "somebody"
+    write = _STORIES.get(event.name)
+    if write is None:
+        fields = " ".join(f"{key}={event.text(key)}" for key in event.fields)
+        return f"{who}: {event.name} {fields}"
+    return write(who, event)
+
+
+def _submitted(who: str, event: Event) -> str:
+    return f"{who} submitted job {event.text('successor')}" + ("" if event.job else " to start the run")
+
+
+def _started(who: str, event: Event) -> str:
+    again = f" again (restart {event.restart})" if event.restart else ""
+    return f"{who} started{again} on {event.text('hosts') or event.text('host')}{_from(event, 'durable_step')}"
+
+
+def _from(event: Event, key: str) -> str:
+    step = event.number(key)
+    return f", with a checkpoint of step {step}" if step else ", without a checkpoint"
+
+
+def _launched(who: str, event: Event) -> str:
+    step = event.number("step")
+    attempt = f", attempt {event.attempt}" if event.attempt > 1 else ""
+    return f"{who} launched the trainer" + (f" from step {step}" if step else " from the beginning") + attempt
+
+
+def _ended(who: str, event: Event) -> str:
+    step = event.number("step")
+    evidence = event.text("evidence")
+    text = f"{who} {_ENDS.get(event.text('class'), 'ended: ' + event.text('class'))}"
+    text += f" at step {step}" if step is not None else ""
+    text += f" ({evidence})" if evidence else ""
+    then = _THEN.get(event.text("then"), event.text("then"))
+    return f"{text}; {then}" if then else text
+
+
+def _held(who: str, event: Event) -> str:
+    todo = event.text("todo")
+    return f"{who} holds the run: {event.text('why')}" + (f"; then type: {todo}" if todo else "")
+
+
+_STORIES: dict[str, Callable[[str, Event], str]] = {
+    "submitted": _submitted,
+    "started": _started,
+    "launched": _launched,
+    "staged": lambda who, e: f"{who} has the checkpoint of step {e.text('step')} on its nodes",
+    "first_step": lambda who, e: f"{who} trains: first step is {e.text('step')}",
+    "progress": lambda who, e: f"{who} is at step {e.text('step')}",
+    "checkpoint_local": lambda who, e: f"{who} saved step {e.text('step')} on its node",
+    "checkpoint_durable": lambda who, e: f"{who} has step {e.text('step')} safe in the run directory",
+    "signal": lambda who, e: f"{who} got {e.text('name')} from {e.text('from') or 'somewhere'}",
+    "ended": _ended,
+    "left": lambda who, e: f"{who} left: {e.text('why')}",
+    "held": _held,
+    "resumed": lambda who, e: f"{e.text('by') or who} resumed the run",
+    "finished": lambda who, e: f"{who} finished the run at step {e.text('step')}",
+    "warned": lambda who, e: f"{who} warns: {e.text('text')}",
+    "excluded": lambda who, e: f"{who} leaves out {e.text('nodes')}: {e.text('why')}",
+}
