@@ -11,7 +11,7 @@ from pathlib import Path
 
 from outlast.refused import Refused
 
-FOLDERS = ("logs", "control", "checkpoints", "lease", "quarantine", "reports", "outbox")
+FOLDERS = ("logs", "control", "checkpoints", "lease", "quarantine", "reports", "outbox", "tool")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 
 

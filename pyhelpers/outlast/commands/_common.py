@@ -59,7 +59,7 @@ def submit(run: rundir.RunDir, by: driver.Driver, project: str) -> str:
 
     Raises: SchedulerRefused, NoAnswer; RunDirError: the ledger can't be written (the job is submitted).
     """
-    output = run.path / "logs" / "%x-%j.out"
+    output = run.path / "logs" / "%j.out"
     job = by.submit(run.script, run.name, output=output, dir=project)
     note(run, "submitted", successor=job, name=run.name)
     return job

@@ -1,0 +1,40 @@
+import re
+import time
+
+import pytest
+from conftest import event
+
+from outlast import story
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("- submitted successor=1 by=ann", "ann submitted job 1 to start the run"),
+        ("12 submitted successor=13", "job 12 submitted job 13"),
+        ("12 started host=n1 durable_step=120", "job 12 started on n1, with a checkpoint of step 120"),
+        ("12 started host=n1 durable_step=0", "job 12 started on n1, without a checkpoint"),
+        ("12 launched step=0", "job 12 launched the trainer from the beginning"),
+        (
+            "12 ended class=walltime evidence=deadline step=120 then=submit",
+            "job 12 stopped in time at step 120 (deadline)",
+        ),
+        ("12 ended class=crash step=80 then=relaunch", "job 12 crashed at step 80; starting again"),
+        ("12 held why=stuck todo=look", "job 12 holds the run: stuck; then type: look"),
+        ("12 finished step=200", "job 12 finished the run at step 200"),
+        ("12 swapped out=n1", "job 12: swapped out=n1"),
+    ],
+)
+def test_line_tells_an_event_in_words(line: str, words: str) -> None:
+    assert story.line(event(1, line))[10:] == words
+
+
+def test_line_starts_with_the_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    assert story.line(event(1, "1 started")).startswith("00:16:41  ")
+
+
+def test_line_sends_nothing_but_text_to_the_terminal() -> None:
+    told = story.line(event(1, "1 warned text=\x1b]0;pwned\x07\r\x9b2J"))
+    assert re.fullmatch(r"[ -~]+", told)
