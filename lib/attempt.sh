@@ -1,0 +1,192 @@
+# shellcheck shell=bash
+# lib/attempt.sh - one launch: one checkpoint for all nodes, a fresh rendezvous, the ranks
+#
+# Functions
+#   ol_attempt_begin       choose the checkpoint, put it on every node, find the master, start the launcher
+#                          0 launched; 1 could not (OUTLAST_WHY); 2 the job is told to end
+#   ol_attempt_prepare     the user's once-per-run step, under its own limit; same status
+#
+# Sets     OUTLAST_ATTEMPT OUTLAST_RESUME_STEP (empty: a fresh start) OUTLAST_RESUME OUTLAST_NODE_LIST
+#          OUTLAST_LAUNCH_PID OUTLAST_LAUNCH_S OUTLAST_LOG OUTLAST_WHY
+# Needs    log, bounded, ledger, run, checkpoint, courier, deadline, environment, shim, progress
+# Sourcing it defines the functions above and does nothing else.
+
+_ol_attempt_nodes() {
+  local IFS=,
+  OUTLAST_NODE_LIST="${OUTLAST_HOSTS[*]:0:OUTLAST_NODES}"
+}
+
+# The newest durable checkpoint. A file system that does not answer is waited for: without it a start
+# would be a silent fresh start.
+_ol_attempt_choose() {
+  local answer status
+  while :; do
+    status=0
+    answer=$(ol_checkpoint_durable) || status=$?
+    case $status in
+      0)
+        OUTLAST_RESUME_STEP=${answer%% *}
+        OUTLAST_RESUME_FROM=${answer#* }
+        return 0
+        ;;
+      1)
+        OUTLAST_RESUME_STEP='' OUTLAST_RESUME_FROM=''
+        return 0
+        ;;
+    esac
+    OUTLAST_WHY="the shared file system does not answer"
+    ol_log_warn "$OUTLAST_WHY; waiting"
+    ! ol_deadline_is_near "$OUTLAST_STARTUP_S" || return 1
+    ol_run_pause 10 || return 2
+  done
+}
+
+# The same step on every node, and nothing newer: two ranks that resume from different steps train garbage.
+_ol_attempt_stage() {
+  local name=${OUTLAST_RESUME_FROM##*/} pid
+  if [[ $OUTLAST_STORAGE == shared ]]; then
+    ol_checkpoint_drop_torn
+    OUTLAST_RESUME=${OUTLAST_RESUME_FROM:-}
+    return 0
+  fi
+  OUTLAST_RESUME=${OUTLAST_RESUME_FROM:+$OUTLAST_CKPT_DIR/$name}
+  # shellcheck disable=SC2016 # expanded on the node
+  ol_sched_on_each "$OUTLAST_STARTUP_S" "$OUTLAST_NODE_LIST" bash -c \
+    "$(declare -f ol_checkpoint_arrange); "'umask 077; mkdir -p "$4" && ol_checkpoint_arrange "$1" "$2" "$3" || { echo "outlast: cannot put the checkpoint on $HOSTNAME" >&2; exit 1; }' _ \
+    "$OUTLAST_RESUME_FROM" "$OUTLAST_CKPT_DIR" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_LOCAL" &
+  pid=$!
+  _ol_attempt_await "$pid"
+}
+
+# Status 2: told to end meanwhile.
+_ol_attempt_await() {
+  while kill -0 "$1" 2>/dev/null; do
+    if [[ -e $OUTLAST_STATE/term || -e $OUTLAST_STATE/stop || -e $OUTLAST_STATE/deadline ]]; then
+      kill "$1" 2>/dev/null
+      return 2
+    fi
+    sleep 0.2
+  done
+  wait "$1" || return 1
+}
+
+# A port of this attempt's own: the one before may linger on a dead socket.
+_ol_attempt_port() {
+  local port tick used
+  used=$(awk 'NR > 1 { split($2, a, ":"); print a[2] }' /proc/net/tcp 2>/dev/null)
+  for ((tick = 0; tick < 100; tick++)); do
+    port=$((20000 + (${OUTLAST_JOB_ID//[!0-9]/} * 37 + OUTLAST_ATTEMPT * 101 + tick * 7) % 12000))
+    [[ $'\n'$used$'\n' == *$'\n'"$(printf '%04X' "$port")"$'\n'* ]] || break
+  done
+  printf '%d\n' "$port"
+}
+
+# The user's command with its placeholders filled; `{resume}` alone becomes the preset's words or nothing.
+_ol_attempt_command() {
+  local word words=() ranks=$((OUTLAST_NODES * OUTLAST_RANKS_PER_NODE))
+  for word in "${OUTLAST_COMMAND[@]}"; do
+    if [[ $word == '{resume}' ]]; then
+      [[ -z $OUTLAST_RESUME ]] || words+=("${OUTLAST_RESUME_ARGS[@]//'{ckpt}'/$OUTLAST_RESUME}")
+      continue
+    fi
+    word=${word//'{ckpt_dir}'/$OUTLAST_CKPT_DIR}
+    word=${word//'{nodes}'/$OUTLAST_NODES}
+    word=${word//'{ranks}'/$ranks}
+    words+=("${word//'{run}'/$OUTLAST_RUN}")
+  done
+  OUTLAST_WORDS=("${words[@]}")
+}
+
+# What a rank sees. Nothing else of ours is exported.
+_ol_attempt_environment() {
+  local master=$1
+  set +u # module and conda scripts read unset variables
+  ol_site_modules
+  ol_job_env
+  export MASTER_ADDR=$master MASTER_PORT=$OUTLAST_PORT PYTHONUNBUFFERED=1
+  export OUTLAST_RUN OUTLAST_JOB_ID OUTLAST_ATTEMPT OUTLAST_RANKS_PER_NODE OUTLAST_CKPT_DIR OUTLAST_RESUME OUTLAST_RESUME_STEP
+  export OUTLAST_STOP_FILE=$OUTLAST_LOCAL/stop OUTLAST_DEADLINE=$OUTLAST_DEADLINE_S
+  _ol_attempt_library_environment "$master"
+  ol_site_env
+}
+
+_ol_attempt_library_environment() {
+  if [[ $OUTLAST_ONLINE == 1 ]]; then
+    ol_environment_online "$OUTLAST_PROXY" "$OUTLAST_NO_PROXY"
+  else
+    ol_environment_offline
+  fi
+  ol_environment_caches "$OUTLAST_LOCAL/cache"
+  ol_environment_threads "$OUTLAST_THREADS"
+  ol_environment_wandb "$OUTLAST_RUN"
+  ol_environment_gpu "$OUTLAST_GPU_ARCH"
+  [[ $OUTLAST_DETERMINISM == 0 ]] || ol_environment_deterministic
+  ol_environment_network "$1" "${OUTLAST_NET_INTERFACES[@]}"
+}
+
+_ol_attempt_launch() { # MASTER
+  local text
+  text=$(ol_shim_text "${OUTLAST_SHIM_ALSO[@]}")
+  (
+    trap - TERM USR1 EXIT
+    _ol_attempt_environment "$1"
+    cd "$OUTLAST_PROJECT" || exit 72
+    ol_job_setup || {
+      printf 'outlast: a line of setup failed\n' >&2
+      exit 72
+    }
+    ol_sched_launch "$OUTLAST_NODE_LIST" "$OUTLAST_RANKS_PER_NODE" bash -c "$text" outlast-rank "${OUTLAST_WORDS[@]}"
+  ) >"$OUTLAST_LOG" 2>&1 &
+  OUTLAST_LAUNCH_PID=$!
+}
+
+_ol_attempt_master() {
+  OUTLAST_MASTER=$(ol_environment_master "${OUTLAST_HOSTS[0]}" 2>"$OUTLAST_STATE/master.err") && return 0
+  OUTLAST_WHY=$(head -c 300 "$OUTLAST_STATE/master.err")
+  return 1
+}
+
+ol_attempt_prepare() {
+  local pid marker=$OUTLAST_RUN_DIR/prepared text
+  text=$(declare -f ol_job_prepare)
+  [[ $text != *$'\n    :\n}' ]] || return 0 # the job has none
+  ! ol_shared test -e "$marker" || return 0
+  ol_log_info "prepare: the job's once-per-run step, at most $OUTLAST_PREPARE_LIMIT_S s"
+  timeout -k 5 "$OUTLAST_PREPARE_LIMIT_S" bash -c "$text; cd \"\$1\" && ol_job_prepare" _ \
+    "$OUTLAST_PROJECT" &
+  pid=$!
+  _ol_attempt_await "$pid" || {
+    local status=$?
+    OUTLAST_WHY="the job's prepare step failed"
+    return "$status"
+  }
+  ol_shared touch "$marker"
+}
+
+ol_attempt_begin() {
+  local left_s status
+  OUTLAST_WHY=''
+  OUTLAST_ATTEMPT=$((OUTLAST_ATTEMPT + 1))
+  OUTLAST_LOG=$OUTLAST_STATE/attempt.$OUTLAST_ATTEMPT.log
+  : >"$OUTLAST_LOG"
+  rm -f "$OUTLAST_STATE/asked" "$OUTLAST_LOCAL/stop"
+  ol_progress_reset
+  _ol_attempt_nodes
+  _ol_attempt_choose || return
+  _ol_attempt_stage || {
+    status=$?
+    OUTLAST_WHY="could not put checkpoint ${OUTLAST_RESUME_STEP:-} on every node"
+    return "$status"
+  }
+  ol_ledger_add staged step:="${OUTLAST_RESUME_STEP:-0}"
+  _ol_attempt_master || return 1
+  OUTLAST_PORT=$(_ol_attempt_port)
+  left_s=$(ol_deadline_left)
+  printf -v OUTLAST_DEADLINE_S '%(%s)T' -1
+  OUTLAST_DEADLINE_S=$((OUTLAST_DEADLINE_S + left_s))
+  _ol_attempt_command
+  printf -v OUTLAST_LAUNCH_S '%(%s)T' -1
+  _ol_attempt_launch "$OUTLAST_MASTER"
+  ol_ledger_add launched step:="${OUTLAST_RESUME_STEP:-0}" hosts="$OUTLAST_NODE_LIST" port:="$OUTLAST_PORT" master="$OUTLAST_MASTER"
+  ol_log_info "attempt $OUTLAST_ATTEMPT: launched from ${OUTLAST_RESUME_STEP:+checkpoint }${OUTLAST_RESUME_STEP:-nothing}, $left_s s to train"
+}

@@ -1,0 +1,167 @@
+# shellcheck shell=bash
+# lib/checkpoint.sh - checkpoints that one rank writes: node-local while training, durable beside it
+#
+# A checkpoint is an entry PREFIX-and-number in a folder (checkpoint-600, step-600). It is complete when the
+# preset's last file is there and nothing in it has changed for a while. It is durable when it lies in
+# RUN/checkpoints/ with a MANIFEST.json, which is written last.
+#
+# Functions
+#   ol_checkpoint_complete [QUIET_S]  print `STEP PATH` of the complete checkpoints where the trainer writes, by step
+#   ol_checkpoint_keep STEP PATH      make one durable: 0 done, 1 could not, 3 the run is not ours any more
+#   ol_checkpoint_prune               remove the oldest durable ones, OUTLAST_CKPT_KEEP stay
+#   ol_checkpoint_durable             print `STEP PATH` of the newest whole durable checkpoint; 1 none; 2 no answer
+#   ol_checkpoint_drop_torn           shared storage: move what never got complete to quarantine/
+#   ol_checkpoint_arrange SRC DIR PREFIX   on a node: let DIR hold SRC's checkpoint and no other
+#
+# Reads    OUTLAST_CKPT_DIR OUTLAST_CKPT_PREFIX OUTLAST_CKPT_COMPLETE OUTLAST_CKPT_QUIET_S OUTLAST_CKPT_KEEP
+#          OUTLAST_STORAGE OUTLAST_RUN_DIR OUTLAST_GENERATION
+# Needs    log, bounded, ledger
+# Sourcing it defines the functions above and does nothing else.
+
+ol_checkpoint_complete() {
+  local quiet_s=${1:-$OUTLAST_CKPT_QUIET_S} path step changed
+  for path in "$OUTLAST_CKPT_DIR/$OUTLAST_CKPT_PREFIX"[0-9]*; do
+    step=${path##*/"$OUTLAST_CKPT_PREFIX"}
+    step=${step%%[!0-9]*}
+    [[ -e $path && -n $step ]] || continue
+    [[ -z $OUTLAST_CKPT_COMPLETE || -e $path/$OUTLAST_CKPT_COMPLETE ]] || continue
+    changed=''
+    ((quiet_s == 0)) || changed=$(find "$path" -newermt "-$quiet_s seconds" -print -quit 2>/dev/null)
+    [[ -n $changed ]] || printf '%d %s\n' "$((10#$step))" "$path"
+  done | sort -n
+}
+
+# Print the manifest of the checkpoint in DIR. Needs nothing but Bash and find.
+_ol_checkpoint_manifest() { # STEP DIR
+  local sizes fields name bytes total=0 files='' count=0
+  sizes=$(find "$2" -type f ! -name MANIFEST.json -printf '%s %P\n' | sort -k 2)
+  while read -r bytes name; do
+    [[ -n $name ]] || continue
+    fields=$(ol_ledger_json "path=$name" "bytes:=$bytes")
+    files+="${files:+,$'\n'}    {${fields#,}}"
+    total=$((total + bytes))
+    count=$((count + 1))
+  done <<<"$sizes"
+  printf '{"step":%d,"files":%d,"bytes":%d,"run":"%s","job":"%s","restart":%d,"attempt":%d,"written":%(%s)T,\n  "list":[\n%s\n  ]}\n' \
+    "$1" "$count" "$total" "$OUTLAST_RUN" "$OUTLAST_JOB_ID" "$OUTLAST_RESTART" "$OUTLAST_ATTEMPT" -1 "$files"
+}
+
+# Runs in a child that may hang with the file system. The trainer may prune its folder while we copy, so
+# the files are linked aside first; the lease is looked at last, so that a job that lost the run publishes nothing.
+_ol_checkpoint_copy() { # STEP SRC ASIDE CHECKPOINTS NAME LEASE GENERATION MANIFEST_FILE
+  local src=$2 aside=$3 into=$4 name=$5 lease=$6 newest
+  rm -rf "$aside" "$into/.incoming-$name"
+  if [[ -d $src ]]; then
+    cp -al "$src" "$aside" || return 1
+  else
+    mkdir -p "$aside" && cp -al "$src" "$aside/" || return 1
+  fi
+  cp -r "$aside" "$into/.incoming-$name" || return 1
+  sync -f "$into/.incoming-$name" || return 1
+  newest=$(find "$lease" -name '[0-9][0-9][0-9][0-9][0-9][0-9]' -printf '%f\n' | sort | tail -n 1)
+  [[ $newest == "$7" ]] || return 3
+  cp "$8" "$into/.incoming-$name/.MANIFEST.json" && sync -f "$into/.incoming-$name" || return 1
+  mv "$into/.incoming-$name/.MANIFEST.json" "$into/.incoming-$name/MANIFEST.json" || return 1
+  rm -rf "${into:?}/$name"
+  mv "$into/.incoming-$name" "$into/$name"
+}
+
+# In shared storage the trainer has written in place; only the manifest is missing.
+_ol_checkpoint_mark() { # MANIFEST_FILE PATH
+  cp "$1" "$2/.MANIFEST.json" && sync -f "$2" && mv "$2/.MANIFEST.json" "$2/MANIFEST.json"
+}
+
+ol_checkpoint_keep() {
+  local step=$1 src=$2 name=${2##*/} manifest=$OUTLAST_STATE/manifest.$BASHPID begun_s now_s status=0 bytes
+  printf -v begun_s '%(%s)T' -1
+  _ol_checkpoint_manifest "$step" "$src" >"$manifest"
+  # shellcheck disable=SC2016 # expanded by the child
+  if [[ $OUTLAST_STORAGE == local ]]; then
+    ol_bounded "${OUTLAST_COPY_LIMIT_S:-7200}" bash -c "$(declare -f _ol_checkpoint_copy); "'_ol_checkpoint_copy "$@"' _ \
+      "$step" "$src" "$OUTLAST_STATE/aside" "$OUTLAST_RUN_DIR/checkpoints" "$name" "$OUTLAST_RUN_DIR/lease" \
+      "$OUTLAST_GENERATION" "$manifest" || status=$?
+    rm -rf "$OUTLAST_STATE/aside"
+  else
+    ol_bounded "${OUTLAST_COPY_LIMIT_S:-7200}" bash -c "$(declare -f _ol_checkpoint_mark); "'_ol_checkpoint_mark "$@"' _ \
+      "$manifest" "$src" || status=$?
+  fi
+  bytes=$(sed -nE '1s/.*"bytes":([0-9]+).*/\1/p' "$manifest")
+  rm -f "$manifest"
+  if ((status != 0)); then
+    ol_log_warn "checkpoint $step is not durable yet (status $status)"
+    return "$status"
+  fi
+  printf -v now_s '%(%s)T' -1
+  printf '%d\n' "$step" >"$OUTLAST_STATE/durable_step"
+  ol_ledger_add checkpoint_durable step:="$step" bytes:="$bytes" seconds:="$((now_s - begun_s))"
+  ol_log_info "checkpoint $step is durable ($bytes bytes in $((now_s - begun_s)) s)"
+}
+
+# Only what has a manifest of ours is removed; renamed first, so that a half removed one is never offered.
+ol_checkpoint_prune() {
+  # shellcheck disable=SC2016 # expanded by the child
+  ol_bounded 600 bash -c 'cd "$1" || exit; rm -rf .trash-*
+    for f in "$2"[0-9]*; do
+      [[ -e $f/MANIFEST.json ]] || continue
+      n=${f#"$2"}; echo "${n%%[!0-9]*} $f"
+    done | sort -rn | tail -n "+$(($3 + 1))" | while read -r _ f; do mv "$f" ".trash-$f" && rm -rf ".trash-$f"; done' _ \
+    "$OUTLAST_RUN_DIR/checkpoints" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_CKPT_KEEP"
+}
+
+# Runs in a child. A checkpoint whose files do not add up to its manifest goes to quarantine.
+_ol_checkpoint_newest() { # RUN PREFIX
+  local path step said found
+  cd "$1/checkpoints" || return 2
+  while read -r step path; do
+    said=$(sed -nE '1s/.*"files":([0-9]+),"bytes":([0-9]+).*/\1 \2/p' "$path/MANIFEST.json")
+    found=$(find "$path" -type f ! -name MANIFEST.json -printf '%s\n' | awk '{ n++; s += $1 } END { printf "%d %d", n, s }')
+    if [[ $said == "$found" ]]; then
+      printf '%d %s\n' "$step" "$PWD/$path"
+      return 0
+    fi
+    printf '%s: MANIFEST.json says %s (files, bytes), found %s\n' "$path" "${said:-nothing}" "$found" >>"../quarantine/why.txt"
+    mv "$path" "../quarantine/$path.$(date +%s)"
+  done < <(for path in "$2"[0-9]*; do
+    [[ -e $path/MANIFEST.json ]] || continue
+    step=${path#"$2"}
+    printf '%d %s\n' "$((10#${step%%[!0-9]*}))" "$path"
+  done | sort -rn)
+  return 1
+}
+
+ol_checkpoint_durable() {
+  local status=0
+  # shellcheck disable=SC2016 # expanded by the child
+  ol_bounded_print 120 bash -c "$(declare -f _ol_checkpoint_newest); "'_ol_checkpoint_newest "$@"' _ \
+    "$OUTLAST_RUN_DIR" "$OUTLAST_CKPT_PREFIX" || status=$?
+  ((status <= 1)) || status=2
+  return "$status"
+}
+
+ol_checkpoint_drop_torn() {
+  # shellcheck disable=SC2016 # expanded by the child
+  ol_shared bash -c 'cd "$1/checkpoints" || exit
+    for f in "$2"[0-9]*; do
+      [[ -e $f && ! -e $f/MANIFEST.json ]] || continue
+      echo "$f: never complete" >>../quarantine/why.txt
+      mv "$f" "../quarantine/$f.$(date +%s)"
+    done' _ "$OUTLAST_RUN_DIR" "$OUTLAST_CKPT_PREFIX"
+}
+
+# SRC may be empty: then the trainer starts anew and must see no checkpoint. What a rank of the attempt
+# before left is newer or incomplete; it is moved out of the trainer's sight, the last one is kept for a look.
+ol_checkpoint_arrange() { # SRC DIR PREFIX
+  local src=$1 dir=$2 prefix=$3 name=${1##*/} path
+  mkdir -p "$dir" || return
+  for path in "$dir/$prefix"[0-9]*; do
+    [[ -e $path ]] || continue
+    if [[ -n $src && ${path##*/} == "$name" && -e $path/MANIFEST.json ]] && cmp -s "$path/MANIFEST.json" "$src/MANIFEST.json"; then
+      continue
+    fi
+    rm -rf "$dir/.unused"
+    mv "$path" "$dir/.unused" || return
+  done
+  [[ -n $src && ! -e $dir/$name ]] || return 0
+  rm -rf "$dir/.arriving"
+  cp -r "$src" "$dir/.arriving" && mv "$dir/.arriving" "$dir/$name"
+}

@@ -1,0 +1,166 @@
+# shellcheck shell=bash
+# lib/courier.sh - what goes between the node and the shared file system while training runs
+#
+# Two processes of their own, because a shared file system can freeze for minutes and the watch must not:
+# the courier carries small things (ledger, logs, people's wishes, the lease), the sidecar carries checkpoints.
+#
+# Functions
+#   ol_courier_start / ol_courier_stop     both processes
+#   ol_courier_carry SEC                   ask the courier for a round now, wait up to SEC seconds; 1 not done
+#   ol_sidecar_drain SEC                   the same of the sidecar, when no rank writes any more
+#   ol_courier_round                       one round of the courier
+#   ol_courier_log                         append what is new in the job's logs to RUN/logs/
+#   ol_sidecar_round [QUIET_S]             make complete checkpoints durable; 0 nothing is left to copy
+#
+# Files    OUTLAST_STATE/{stop,save,hold}  a person's wish was seen in RUN/control/
+#          OUTLAST_STATE/lost              the lease is another job's
+#          OUTLAST_STATE/local_step        newest complete checkpoint where the trainer writes, with its time
+#          OUTLAST_STATE/durable_step      newest durable one that this job made
+# Needs    log, bounded, ledger, lease, checkpoint
+# Sourcing it defines the functions above and does nothing else.
+
+# A log's copy is continued at its own length, so an append whose end is not known does no harm.
+ol_courier_log() {
+  local log
+  for log in "$OUTLAST_STATE"/job.log "$OUTLAST_STATE"/attempt.*.log; do
+    [[ -s $log ]] || continue
+    # shellcheck disable=SC2016 # expanded by the child
+    ol_shared bash -c 'have=$(stat -c %s "$2" 2>/dev/null || echo 0)
+      tail -c "+$((have + 1))" "$1" >>"$2"' _ "$log" "$(_ol_courier_log_name "$log")" || return
+  done
+}
+
+# attempt.2.log is RUN/logs/JOB.RESTART.2.log, job.log is RUN/logs/JOB.RESTART.log
+_ol_courier_log_name() {
+  local name=${1##*/}
+  name=${name#job}
+  name=${name#attempt}
+  printf '%s\n' "$OUTLAST_RUN_DIR/logs/$OUTLAST_JOB_ID.$OUTLAST_RESTART$name"
+}
+
+# What people wish: `save` is done once, so its file goes as soon as it has been seen.
+_ol_courier_control() {
+  local wishes wish
+  # shellcheck disable=SC2016 # expanded by the child
+  wishes=$(ol_shared_print bash -c 'cd "$1" || exit; for f in stop save hold; do [[ ! -e $f ]] || echo "$f"; done; rm -f save' _ \
+    "$OUTLAST_RUN_DIR/control") || return
+  for wish in $wishes; do
+    [[ -e $OUTLAST_STATE/$wish ]] || ol_log_info "control/$wish seen"
+    printf '%(%s)T\n' -1 >"$OUTLAST_STATE/$wish"
+  done
+}
+
+ol_courier_round() {
+  ol_ledger_flush
+  ol_courier_log
+  _ol_courier_control
+  ! ol_lease_is_lost || touch "$OUTLAST_STATE/lost"
+}
+
+# Sleep up to SEC seconds; a request of the supervisor (FILE_wanted differs from FILE_done) ends it.
+_ol_courier_nap() { # SEC FILE
+  local tick wanted done_
+  for ((tick = 0; tick < $1 * 4; tick++)); do
+    wanted='' done_=''
+    read -r wanted 2>/dev/null <"$OUTLAST_STATE/$2_wanted"
+    read -r done_ 2>/dev/null <"$OUTLAST_STATE/$2_done"
+    [[ $wanted == "$done_" ]] || return 0
+    sleep 0.25
+  done
+}
+
+_ol_courier_loop() { # MAIN_PID
+  local wanted
+  trap - TERM USR1 EXIT
+  cd / || return
+  while kill -0 "$1" 2>/dev/null; do
+    wanted=''
+    read -r wanted 2>/dev/null <"$OUTLAST_STATE/carry_wanted"
+    ol_courier_round
+    [[ -z $wanted ]] || printf '%s\n' "$wanted" >"$OUTLAST_STATE/carry_done"
+    _ol_courier_nap "${OUTLAST_COURIER_S:-5}" carry
+  done
+}
+
+# Newest first: when time is short the newest is the one that counts. What is older than the newest
+# durable checkpoint is not copied any more.
+ol_sidecar_round() {
+  local step path durable=-1 left=0
+  [[ ! -s $OUTLAST_STATE/durable_step ]] || read -r durable <"$OUTLAST_STATE/durable_step"
+  while read -r step path; do
+    ((step > durable)) || continue
+    _ol_sidecar_seen "$step"
+    if ol_checkpoint_keep "$step" "$path"; then
+      durable=$step
+      ol_checkpoint_prune
+    else
+      left=1
+    fi
+  done < <(ol_checkpoint_complete "$@" | sort -rn)
+  return "$left"
+}
+
+_ol_sidecar_seen() {
+  local known=-1 _
+  [[ ! -s $OUTLAST_STATE/local_step ]] || read -r known _ <"$OUTLAST_STATE/local_step"
+  (($1 > known)) || return 0
+  printf '%d %(%s)T\n' "$1" -1 >"$OUTLAST_STATE/local_step"
+  ol_ledger_add checkpoint_local step:="$1"
+}
+
+# When the supervisor asks, no rank writes any more: nothing has to be quiet first.
+_ol_sidecar_loop() { # MAIN_PID
+  local wanted
+  trap - TERM USR1 EXIT
+  cd / || return
+  while kill -0 "$1" 2>/dev/null; do
+    wanted=''
+    read -r wanted 2>/dev/null <"$OUTLAST_STATE/drain_wanted"
+    if [[ -z $wanted ]]; then
+      ol_sidecar_round
+    elif ol_sidecar_round 0; then
+      printf '%s\n' "$wanted" >"$OUTLAST_STATE/drain_done"
+    fi
+    _ol_courier_nap "${OUTLAST_SIDECAR_S:-5}" drain
+  done
+}
+
+# Ask for a round now and wait for it. Status 0 done; 1 not within SEC seconds, or the process is gone.
+_ol_courier_ask() { # FILE PID SEC
+  local tick answer token
+  printf -v token '%(%s)T.%d' -1 "$RANDOM"
+  printf '%s\n' "$token" >"$OUTLAST_STATE/$1_wanted"
+  for ((tick = 0; tick < $3 * 10; tick++)); do
+    answer=''
+    read -r answer 2>/dev/null <"$OUTLAST_STATE/$1_done"
+    [[ $answer != "$token" ]] || return 0
+    kill -0 "$2" 2>/dev/null || return 1
+    sleep 0.1
+  done
+  return 1
+}
+
+ol_courier_carry() { _ol_courier_ask carry "${OUTLAST_COURIER_PID:-0}" "$1"; }
+
+# The next attempt's trainer writes again, so the request is taken back when it has been met.
+ol_sidecar_drain() {
+  local status=0
+  _ol_courier_ask drain "${OUTLAST_SIDECAR_PID:-0}" "$1" || status=$?
+  rm -f "$OUTLAST_STATE/drain_wanted" "$OUTLAST_STATE/drain_done"
+  return "$status"
+}
+
+ol_courier_start() {
+  _ol_courier_loop "$$" &
+  OUTLAST_COURIER_PID=$!
+  _ol_sidecar_loop "$$" &
+  OUTLAST_SIDECAR_PID=$!
+}
+
+# They are told, not waited for: a child of theirs may hang with the file system.
+ol_courier_stop() {
+  local pid
+  for pid in "${OUTLAST_COURIER_PID:-}" "${OUTLAST_SIDECAR_PID:-}"; do
+    [[ -z $pid ]] || kill "$pid" 2>/dev/null
+  done
+}

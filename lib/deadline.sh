@@ -1,0 +1,94 @@
+# shellcheck shell=bash
+# lib/deadline.sh - when training must stop, kept by a process of its own
+#
+# A signal of the scheduler comes early, late or not at all, so a clock decides. The timer asks the
+# scheduler again and again, because a time limit can be changed while the job runs, and keeps its answer
+# in node-local files: it never touches the shared file system.
+#
+# Functions
+#   ol_deadline_start       start the timer
+#   ol_deadline_left        print the seconds until training must stop, never less than 0
+#   ol_deadline_job_left    print the seconds until the allocation ends, never less than 0
+#   ol_deadline_is_near S   are fewer than S seconds of training left?
+#
+# Files    OUTLAST_STATE/end_time   when the allocation ends, UTC seconds
+#          OUTLAST_STATE/deadline   the time is up: when, and why; written before anybody is told
+# Reads    OUTLAST_STARTED_S OUTLAST_WALLTIME_S OUTLAST_MARGIN_S OUTLAST_TRAIN_AT_MOST_S OUTLAST_POLL_S
+# Needs    log
+# Sourcing it defines the functions above and does nothing else.
+
+# The allocation's end: what the scheduler last said, else what was asked for.
+_ol_deadline_end() {
+  local end_s=''
+  read -r end_s 2>/dev/null <"$OUTLAST_STATE/end_time"
+  printf '%d\n' "${end_s:-$((OUTLAST_STARTED_S + OUTLAST_WALLTIME_S))}"
+}
+
+_ol_deadline_at() {
+  local at_s
+  at_s=$(_ol_deadline_end)
+  at_s=$((at_s - OUTLAST_MARGIN_S))
+  if ((OUTLAST_TRAIN_AT_MOST_S > 0 && OUTLAST_STARTED_S + OUTLAST_TRAIN_AT_MOST_S < at_s)); then
+    at_s=$((OUTLAST_STARTED_S + OUTLAST_TRAIN_AT_MOST_S))
+  fi
+  printf '%d\n' "$at_s"
+}
+
+_ol_deadline_minus_now() {
+  local now_s left_s
+  printf -v now_s '%(%s)T' -1
+  left_s=$(($1 - now_s))
+  printf '%d\n' "$((left_s > 0 ? left_s : 0))"
+}
+
+ol_deadline_left() {
+  local at_s
+  at_s=$(_ol_deadline_at)
+  _ol_deadline_minus_now "$at_s"
+}
+
+ol_deadline_job_left() {
+  local end_s
+  end_s=$(_ol_deadline_end)
+  _ol_deadline_minus_now "$end_s"
+}
+
+ol_deadline_is_near() {
+  local left_s
+  left_s=$(ol_deadline_left)
+  ((left_s < $1))
+}
+
+_ol_deadline_ask() {
+  local end_s
+  end_s=$(ol_sched_end_time) || return
+  [[ $end_s =~ ^[0-9]+$ ]] || return
+  printf '%d\n' "$end_s" >"$OUTLAST_STATE/end_time.new" && mv -f "$OUTLAST_STATE/end_time.new" "$OUTLAST_STATE/end_time"
+}
+
+# One look a second at the clock; the scheduler is asked every POLL_S seconds, or at once on a signal's hint.
+_ol_deadline_loop() {
+  local main_pid=$1 tick=0 left_s
+  trap - TERM USR1 EXIT
+  cd / || return
+  while kill -0 "$main_pid" 2>/dev/null; do
+    if ((tick % OUTLAST_POLL_S == 0)) || [[ -e $OUTLAST_STATE/ask ]]; then
+      rm -f "$OUTLAST_STATE/ask"
+      _ol_deadline_ask
+    fi
+    left_s=$(ol_deadline_left)
+    if ((left_s == 0)) && [[ ! -e $OUTLAST_STATE/deadline ]]; then
+      printf '%(%s)T %s\n' -1 "the allocation ends in $(ol_deadline_job_left) s" >"$OUTLAST_STATE/deadline"
+    elif ((left_s > 60)) && [[ -e $OUTLAST_STATE/deadline && ! -e $OUTLAST_STATE/asked ]]; then
+      rm -f "$OUTLAST_STATE/deadline" # the limit was raised before anybody was told
+    fi
+    tick=$((tick + 1))
+    sleep 1
+  done
+}
+
+ol_deadline_start() {
+  _ol_deadline_ask || ol_log_warn "the scheduler does not say when the job ends; counting on $OUTLAST_WALLTIME_S s"
+  _ol_deadline_loop "$$" &
+  OUTLAST_TIMER_PID=$!
+}

@@ -1,0 +1,138 @@
+# shellcheck shell=bash
+# lib/decide.sh - what follows from an ending
+#
+# Functions
+#   ol_decide               OUTLAST_CLASS -> OUTLAST_THEN, through the guards; writes the `ended` event and
+#                           acts: hold, successor, removal of one
+#   ol_decide_leave WHY     this job has nothing to do here
+#   ol_decide_hold WHY      the run needs a person
+#
+# then: relaunch, submit, hold, stop (no further job, nothing is wrong), finish, leave
+# Sets     OUTLAST_THEN OUTLAST_WHY
+# Needs    log, bounded, ledger, history, guard, successor, deadline, ending, mail, run
+# Sourcing it defines the functions above and does nothing else.
+
+_ol_decide_by_class() {
+  case $OUTLAST_CLASS in
+    walltime | walltime_late | preempted | node) echo submit ;;
+    requeued | superseded) echo leave ;;
+    cancelled | ended_unknown) echo stop ;;
+    stopped | early_exit | wrong_resume) echo hold ;;
+    done) echo finish ;;
+    launch) _ol_decide_launch ;;
+    storage) if _ol_ending_shared_is_full; then echo hold; else echo relaunch; fi ;;
+    crash) echo relaunch ;;
+    internal) if ((OUTLAST_DURABLE_STEP > OUTLAST_DURABLE_AT_START)); then echo submit; else echo hold; fi ;;
+    *) echo hold ;;
+  esac
+}
+
+# 126 and 127: the command is not there, no retry will bring it. Anything else deserves one.
+_ol_decide_launch() {
+  if [[ $OUTLAST_EVIDENCE =~ code\ (126|127|72)( |$) ]] || ((OUTLAST_ATTEMPT > 1)); then
+    echo hold
+  else
+    echo relaunch
+  fi
+}
+
+# A relaunch has to be worth it: there must be time to start and to reach a checkpoint.
+_ol_decide_is_worth_it() {
+  ((OUTLAST_ATTEMPT < OUTLAST_ATTEMPTS)) || return 1
+  ! ol_deadline_is_near "$((OUTLAST_STARTUP_S + OUTLAST_CKPT_INTERVAL_S + $1))"
+}
+
+# The newest step that a next job could start from: durable, or complete and about to be copied.
+_ol_decide_step() {
+  local durable=$OUTLAST_DURABLE_AT_START newest
+  [[ ! -s $OUTLAST_STATE/durable_step ]] || read -r durable <"$OUTLAST_STATE/durable_step"
+  newest=$(ol_checkpoint_complete 0 | tail -n 1)
+  newest=${newest%% *}
+  ((${newest:-0} <= durable)) || durable=$newest
+  OUTLAST_DURABLE_STEP=$durable
+}
+
+_ol_decide_guarded() {
+  [[ $OUTLAST_THEN == relaunch || $OUTLAST_THEN == submit ]] || return 0
+  if [[ $OUTLAST_CLASS != preempted ]] && ! ol_guard_may_repeat "$OUTLAST_DURABLE_STEP"; then
+    OUTLAST_THEN=hold
+    return
+  fi
+  OUTLAST_DELAY_S=$(ol_guard_delay_s)
+  if [[ $OUTLAST_THEN == relaunch ]] && ! _ol_decide_is_worth_it "$OUTLAST_DELAY_S"; then
+    OUTLAST_THEN=submit
+  fi
+  if [[ $OUTLAST_THEN == submit && $OUTLAST_CHAIN == 0 ]]; then
+    OUTLAST_THEN=stop
+    OUTLAST_WHY="chaining is off"
+  fi
+}
+
+_ol_decide_note() {
+  ol_ledger_add ended class="$OUTLAST_CLASS" evidence="$OUTLAST_EVIDENCE" code:="${OUTLAST_LAUNCH_CODE:-}" \
+    step:="${OUTLAST_STEP:-}" durable_step:="$OUTLAST_DURABLE_STEP" ran_s:="${OUTLAST_RAN_S:-0}" \
+    fingerprint="${OUTLAST_FINGERPRINT:-}" margin_s:="$OUTLAST_MARGIN_S" then="$1"
+}
+
+_ol_decide_submit() {
+  local status=0 nodes=()
+  if [[ $OUTLAST_CLASS == node ]]; then
+    mapfile -t nodes < <(ol_ending_nodes)
+    ((${#nodes[@]} == 0)) || ol_ledger_add excluded nodes="${nodes[*]}" why="$OUTLAST_EVIDENCE"
+  fi
+  if [[ -n ${OUTLAST_NEXT_ID:-} ]] && ((${#nodes[@]} > 0)); then
+    local list
+    list=$(_ol_successor_exclude "${nodes[@]}")
+    ol_sched_exclude "$OUTLAST_NEXT_ID" "$list"
+  fi
+  ol_successor_submit "${OUTLAST_DELAY_S:-0}" "${nodes[@]}" || status=$?
+  case $status in
+    1) ol_decide_hold "$OUTLAST_WHY" ;;
+    2)
+      OUTLAST_THEN=stop
+      ol_log_error "$OUTLAST_WHY"
+      ol_mail_send "no successor" "$OUTLAST_WHY"
+      ;;
+  esac
+}
+
+ol_decide_leave() {
+  OUTLAST_THEN=leave OUTLAST_WHY=$1
+  ol_log_info "leaving: $1"
+  ol_ledger_add left why="$1"
+}
+
+# control/hold keeps further jobs from starting; the first line says why, the second how to go on.
+ol_decide_hold() {
+  local todo
+  todo=$(ol_successor_command)
+  OUTLAST_THEN=hold OUTLAST_WHY=$1
+  ol_log_error "held: $1; when it is mended: $todo"
+  ol_ledger_add held why="$1" todo="$todo"
+  # shellcheck disable=SC2016 # expanded by the child
+  [[ $OUTLAST_CLASS == stopped ]] ||
+    ol_shared bash -c 'printf "%s\n%s\n" "$2" "$3" >"$1/control/hold"' _ "$OUTLAST_RUN_DIR" "$1" "$todo"
+  ol_mail_send "held" "$1"$'\n'"To go on: $todo"
+}
+
+ol_decide() {
+  OUTLAST_WHY='' OUTLAST_DELAY_S=0
+  _ol_decide_step
+  OUTLAST_THEN=$(_ol_decide_by_class)
+  # The guards count this ending too, so it is written first, with what it asks for by itself.
+  _ol_decide_note "$OUTLAST_THEN"
+  ol_log_info "ended: $OUTLAST_CLASS ($OUTLAST_EVIDENCE)"
+  _ol_decide_guarded
+  case $OUTLAST_THEN in
+    submit) _ol_decide_submit ;;
+    hold)
+      [[ $OUTLAST_SUCCESSOR != launch ]] || ol_successor_remove
+      ol_decide_hold "${OUTLAST_WHY:-$OUTLAST_CLASS: $OUTLAST_EVIDENCE}"
+      ;;
+    stop | finish)
+      ol_successor_remove
+      ol_log_info "no further job${OUTLAST_WHY:+ ($OUTLAST_WHY)}; to go on all the same: $(ol_successor_command)"
+      [[ $OUTLAST_CLASS != ended_unknown ]] || ol_mail_send "ended, nobody knows why" "$OUTLAST_EVIDENCE"
+      ;;
+  esac
+}

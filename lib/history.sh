@@ -1,0 +1,104 @@
+# shellcheck shell=bash
+# lib/history.sh - what the ledger says of the jobs before this one
+#
+# Functions; each prints one word or number
+#   ol_history_load             copy the run's ledger to the node: the questions below never touch the shared file system
+#   ol_history_parent           the job that submitted this one, or nothing
+#   ol_history_successors       jobs that the run's own jobs have submitted, newest first, without this one
+#   ol_history_stuck STEP       how many jobs in a row, this one included, began at durable step STEP
+#   ol_history_same PRINT STEP  how often a failure with this fingerprint and step has ended an attempt
+#   ol_history_rapid SEC        how many attempts in a row crashed within SEC seconds
+#   ol_history_jobs             how many jobs the run has had
+#   ol_history_node_hours       how many node hours they took, whole numbers
+#   ol_history_margin_s         the margin of the last job that was cut off at its walltime, else 0
+#
+# A `resumed` event (somebody looked and said go on) starts the counts anew.
+# Reads    OUTLAST_STATE, OUTLAST_RUN_DIR, OUTLAST_JOB_ID
+# Needs    bounded
+# Sourcing it defines the functions above and does nothing else.
+
+# The newest 8 MB are enough for any of the counts.
+ol_history_load() {
+  # shellcheck disable=SC2016 # expanded by the child
+  ol_shared bash -c '[[ ! -e $1 ]] || tail -c 8000000 "$1" >"$2"' _ \
+    "$OUTLAST_RUN_DIR/events.jsonl" "$OUTLAST_STATE/history.jsonl"
+}
+
+# awk over the whole ledger; get(KEY) is the field's value without its quotes. The lines are our own
+# (lib/ledger.sh, ledger.py), so no JSON parser is needed; a line that was sent twice counts once.
+_ol_history_awk() { # PROGRAM [VAR=VALUE]...
+  local program=$1
+  shift
+  touch "$OUTLAST_STATE/history.jsonl" "$OUTLAST_STATE/events.jsonl"
+  # shellcheck disable=SC2016 # awk's
+  awk '
+    function get(key) {
+      if (!match($0, "\"" key "\":(\"[^\"]*\"|[^,}]*)")) return ""
+      value = substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3)
+      gsub(/^"|"$/, "", value)
+      return value
+    }
+    !/}$/ || seen[get("t") get("job") "." get("restart") "." get("seq") "." get("event")]++ { next }
+    { event = get("event") }
+    '"$program" me="$OUTLAST_JOB_ID" "$@" "$OUTLAST_STATE/history.jsonl" "$OUTLAST_STATE/events.jsonl"
+}
+
+ol_history_parent() {
+  _ol_history_awk 'event == "submitted" && get("successor") == me { parent = get("job") }
+    END { if (parent != "" && parent != me) print parent }'
+}
+
+ol_history_successors() {
+  _ol_history_awk 'event == "submitted" && get("successor") != me { id[n++] = get("successor") }
+    END { while (n-- > 0) print id[n] }' | head -n 5
+}
+
+# Jobs that were taken away from us (preempted, requeued) had no fair chance.
+ol_history_stuck() {
+  _ol_history_awk '
+    event == "resumed" { n = 0 }
+    event == "started" { name[++n] = get("job") "." get("restart"); step[n] = get("durable_step") }
+    event == "ended" { class[get("job") "." get("restart")] = get("class") }
+    END {
+      for (; n > 0; n--) {
+        if (class[name[n]] ~ /^(preempted|requeued|cancelled)$/) continue
+        if (step[n] + 0 != want + 0) break
+        count++
+      }
+      print count + 0
+    }' want="$1"
+}
+
+ol_history_same() {
+  _ol_history_awk '
+    event == "resumed" { count = 0 }
+    event == "ended" && get("fingerprint") == print_ && get("step") + 0 == want + 0 { count++ }
+    END { print count + 0 }' print_="$1" want="$2"
+}
+
+ol_history_rapid() {
+  _ol_history_awk '
+    event == "resumed" { count = 0 }
+    event == "ended" && get("fingerprint") != "" {
+      if (get("ran_s") + 0 < limit + 0) count++; else count = 0
+    }
+    event == "ended" && get("class") ~ /^walltime/ { count = 0 }
+    END { print count + 0 }' limit="$1"
+}
+
+ol_history_jobs() {
+  _ol_history_awk 'event == "started" && !had[get("job")]++ { count++ } END { print count + 0 }'
+}
+
+ol_history_node_hours() {
+  _ol_history_awk '
+    event == "started" { nodes[get("job")] = get("nodes"); begun[get("job")] = get("t") }
+    { last[get("job")] = get("t") }
+    END { for (job in begun) sum += nodes[job] * (last[job] - begun[job]); printf "%d\n", sum / 3600 }'
+}
+
+ol_history_margin_s() {
+  _ol_history_awk '
+    event == "ended" && get("class") == "walltime_late" { margin = get("margin_s") }
+    END { print margin + 0 }'
+}

@@ -1,0 +1,157 @@
+# shellcheck shell=bash
+# lib/main.sh - the parts of a job's story, in the order in which main tells them
+#
+# Functions
+#   ol_main_open       run folder, history, lease, helpers, guards. 0 go on; 1 OUTLAST_THEN says what instead
+#   ol_main_insure     successor = "launch": the next job waits from now on, in case this one is lost
+#   ol_main_attempt    one launch, from the choice of a checkpoint to the decision what follows
+#
+# Sets     OUTLAST_PARENT OUTLAST_DURABLE_AT_START OUTLAST_DURABLE_STEP OUTLAST_GENERATION_MINE OUTLAST_MARGIN_S
+# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, attempt, watch, ending, decide, successor, py
+# Sourcing it defines the functions above and does nothing else.
+
+# A frozen file system thaws, mostly: try for as long as training would still make sense.
+_ol_main_find_run() {
+  local status
+  while :; do
+    status=0
+    ol_run_open && ol_history_load || status=$?
+    ((status != 0)) || return 0
+    if ((status == 1)); then
+      ol_decide_leave "the run's folder cannot be used, see above"
+      return 1
+    fi
+    ol_log_warn "the shared file system does not answer; trying again"
+    if ol_deadline_is_near "$OUTLAST_STARTUP_S" || ! ol_run_pause 10; then
+      ol_main_interrupted "the shared file system does not answer"
+      return 1
+    fi
+  done
+}
+
+# The job is told to end, or has no time left, before anything was launched.
+ol_main_interrupted() { # WHY
+  if [[ -e $OUTLAST_STATE/term ]]; then
+    ol_ending_signalled
+  elif [[ -e $OUTLAST_STATE/stop ]]; then
+    _ol_ending_is stopped "control/stop"
+  elif [[ -e $OUTLAST_STATE/deadline ]]; then
+    _ol_ending_is walltime "our deadline, before a launch: $1"
+  else
+    _ol_ending_is storage "$1"
+  fi
+  ol_decide
+}
+
+_ol_main_know() {
+  local answer status=0
+  OUTLAST_PARENT=$(ol_history_parent)
+  answer=$(ol_checkpoint_durable) || status=$?
+  OUTLAST_DURABLE_AT_START=0
+  ((status != 0)) || OUTLAST_DURABLE_AT_START=${answer%% *}
+  OUTLAST_DURABLE_STEP=$OUTLAST_DURABLE_AT_START
+}
+
+# What cut off the last job was too short for its save.
+_ol_main_margin() {
+  local last_s cap_s=$((OUTLAST_WALLTIME_S / 3))
+  last_s=$(ol_history_margin_s)
+  ((last_s * 2 <= OUTLAST_MARGIN_S)) || OUTLAST_MARGIN_S=$((last_s * 2 < cap_s ? last_s * 2 : cap_s))
+}
+
+_ol_main_own() {
+  local status=0
+  ol_lease_take || status=$?
+  case $status in
+    0) OUTLAST_GENERATION_MINE=1 ;;
+    1) ol_decide_leave "$OUTLAST_WHY" ;;
+    *) ol_main_interrupted "${OUTLAST_WHY:-the lease could not be taken}" ;;
+  esac
+  return "$status"
+}
+
+_ol_main_may_start() {
+  local status=0
+  ol_guard_may_start || status=$?
+  ((status != 0)) || return 0
+  # A question without an answer is not a no, but nothing may start on it either.
+  ((status != 2)) || OUTLAST_WHY="the run's control files cannot be read"
+  if [[ -n $OUTLAST_HOLD ]]; then
+    ol_decide_hold "$OUTLAST_WHY"
+  else
+    ol_decide_leave "$OUTLAST_WHY"
+  fi
+  return 1
+}
+
+ol_main_open() {
+  _ol_main_find_run || return
+  _ol_main_know
+  _ol_main_own || return
+  _ol_main_margin
+  ol_deadline_start
+  ol_courier_start
+  _ol_main_may_start || return
+  ol_ledger_add started host="${HOSTNAME:-?}" nodes:="${#OUTLAST_HOSTS[@]}" \
+    durable_step:="$OUTLAST_DURABLE_AT_START" generation:="$((10#$OUTLAST_GENERATION))" version="$OUTLAST_VERSION"
+  ol_py_install
+  _ol_main_prepare
+}
+
+_ol_main_prepare() {
+  local status=0
+  ol_attempt_prepare || status=$?
+  ((status != 0)) || return 0
+  if ((status == 2)); then
+    ol_main_interrupted "prepare"
+  else
+    _ol_ending_is launch "$OUTLAST_WHY, code 72"
+    ol_decide
+  fi
+  return 1
+}
+
+ol_main_insure() {
+  [[ $OUTLAST_CHAIN == 1 && $OUTLAST_SUCCESSOR == launch ]] || return 0
+  ol_successor_submit 0 || ol_log_warn "no insurance: ${OUTLAST_WHY:-no answer}"
+}
+
+# The wait before a repeated try; people and the clock may end it.
+_ol_main_wait() {
+  local tick
+  ((${OUTLAST_DELAY_S:-0} > 0)) || return 0
+  ol_log_info "waiting $OUTLAST_DELAY_S s before the next attempt (rapid crash)"
+  ol_mail_send "rapid crash" "$OUTLAST_EVIDENCE; the next attempt comes in $OUTLAST_DELAY_S s"
+  for ((tick = 0; tick < OUTLAST_DELAY_S; tick++)); do
+    [[ ! -e $OUTLAST_STATE/term && ! -e $OUTLAST_STATE/stop && ! -e $OUTLAST_STATE/deadline ]] || return 2
+    sleep 1
+  done
+}
+
+ol_main_attempt() {
+  local status=0
+  if [[ $OUTLAST_THEN == relaunch ]]; then
+    # What the last attempt left complete becomes durable before a checkpoint is chosen.
+    ol_sidecar_drain 300
+    _ol_main_wait || {
+      OUTLAST_CLASS=''
+      ol_main_interrupted "waiting for the next attempt"
+      return
+    }
+  fi
+  OUTLAST_CLASS='' OUTLAST_THEN='' OUTLAST_FINGERPRINT=''
+  ol_attempt_begin || status=$?
+  case $status in
+    0)
+      ol_watch
+      ol_ending_attempt
+      ol_decide
+      ;;
+    2) ol_main_interrupted "$OUTLAST_WHY" ;;
+    *)
+      OUTLAST_LAUNCH_CODE='' OUTLAST_RAN_S=0 OUTLAST_FINGERPRINT=launch
+      _ol_ending_is launch "$OUTLAST_WHY"
+      ol_decide
+      ;;
+  esac
+}

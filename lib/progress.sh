@@ -1,0 +1,66 @@
+# shellcheck shell=bash
+# lib/progress.sh - which step the trainer has reached, read from its log
+#
+# Functions
+#   ol_progress_look LOG      read what is new in LOG; sets OUTLAST_STEP to the last step seen and
+#                             OUTLAST_FIRST_STEP to the first (both empty as long as none was: unknown is not 0)
+#   ol_progress_reset         a new attempt begins
+#   ol_progress_is_finished   does the log, the last checkpoint or the step say that training is over?
+#                             0 yes, 1 no, 2 cannot be known
+#
+# Reads    OUTLAST_STEP_REGEX (extended, one group) OUTLAST_STEP_ZERO_COUNTS OUTLAST_FINISH_REGEX OUTLAST_TARGET_STEP
+# Needs    nothing
+# Sourcing it defines the functions above and does nothing else.
+
+ol_progress_reset() { OUTLAST_STEP='' OUTLAST_FIRST_STEP='' OUTLAST_LOG_READ=0; }
+
+# Steps in stdin, one a line. Progress bars end their lines with \r, and colours stand between words.
+_ol_progress_steps() {
+  [[ -n $OUTLAST_STEP_REGEX ]] || return 0
+  tr '\r' '\n' | LC_ALL=C sed -nE -e 's/\x1b\[[0-9;]*[A-Za-z]//g' -e "s"$'\001'".*$OUTLAST_STEP_REGEX.*"$'\001\\1\001'"p"
+}
+
+# At most the newest 2 MB at a time: a log that grows faster than that is sampled.
+ol_progress_look() {
+  local log=$1 size from steps first
+  size=$(stat -c %s "$log" 2>/dev/null) || return 0
+  ((size > OUTLAST_LOG_READ)) || return 0
+  from=$OUTLAST_LOG_READ
+  ((size - from <= 2000000)) || from=$((size - 2000000))
+  # A line that is still being written is read again, whole, at the next look.
+  steps=$(tail -c "+$((from + 1))" "$log" | head -c "$((size - from))" | _ol_progress_steps | grep -xE '[0-9]+')
+  OUTLAST_LOG_READ=$((size > 200 ? size - 200 : 0))
+  [[ $OUTLAST_STEP_ZERO_COUNTS == 1 ]] || steps=$(grep -vxE '0+' <<<"$steps")
+  [[ -n $steps ]] || return 0
+  first=${steps%%$'\n'*}
+  OUTLAST_STEP=$((10#${steps##*$'\n'}))
+  [[ -n $OUTLAST_FIRST_STEP ]] || OUTLAST_FIRST_STEP=$((10#$first))
+}
+
+# trainer_state.json of Hugging Face knows both numbers: `"global_step": 600, ... "max_steps": 600`.
+_ol_progress_hf_finished() {
+  local state=$1/trainer_state.json step max
+  [[ -r $state ]] || return 2
+  step=$(sed -nE 's/^ *"global_step": *([0-9]+).*/\1/p;' "$state" | head -n 1)
+  max=$(sed -nE 's/^ *"max_steps": *([0-9]+).*/\1/p' "$state" | head -n 1)
+  [[ -n $step && -n $max ]] || return 2
+  ((max > 0 && step >= max))
+}
+
+ol_progress_is_finished() { # LOG NEWEST_CHECKPOINT
+  local status
+  if [[ -n $OUTLAST_FINISH_REGEX ]] && tail -c 2000000 "$1" 2>/dev/null | grep -qaE -- "$OUTLAST_FINISH_REGEX"; then
+    return 0
+  fi
+  if ((OUTLAST_TARGET_STEP > 0)); then
+    ((${OUTLAST_STEP:-0} >= OUTLAST_TARGET_STEP))
+    return
+  fi
+  if [[ -n $2 ]]; then
+    _ol_progress_hf_finished "$2" && return 0
+    status=$?
+    ((status == 2)) || return 1
+  fi
+  [[ -z $OUTLAST_FINISH_REGEX ]] || return 1
+  return 2
+}

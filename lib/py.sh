@@ -1,0 +1,27 @@
+# shellcheck shell=bash
+# lib/py.sh - the one door from Bash to Python
+#
+# Functions
+#   ol_py SEC VERB ARGS...   run `outlast VERB ARGS` for at most SEC seconds. What fails costs a warning, never the run
+#   ol_py_install            keep the run's own copy of the helpers (RUN/tool/VERSION), made by its first job
+#
+# Reads    OUTLAST_PYTHON (an interpreter), OUTLAST_PYTHON_PATH (that of outlast's environment), OUTLAST_ROOT,
+#          OUTLAST_RUN_DIR, OUTLAST_VERSION
+# Needs    log, bounded
+# Sourcing it defines the functions above and does nothing else.
+
+ol_py() {
+  local limit_s=$1 tool=$OUTLAST_RUN_DIR/tool/$OUTLAST_VERSION status=0
+  shift
+  (cd / && PYTHONPATH=$tool PYTHONDONTWRITEBYTECODE=1 ol_bounded "$limit_s" "$OUTLAST_PYTHON" -m outlast "$@" 2>"$OUTLAST_STATE/py.err") ||
+    status=$?
+  ((status == 0)) || ol_log_warn "outlast $1 did not work (status $status): $(tail -n 1 "$OUTLAST_STATE/py.err" 2>/dev/null)"
+  return 0
+}
+
+ol_py_install() {
+  local tool=$OUTLAST_RUN_DIR/tool/$OUTLAST_VERSION
+  ! ol_shared test -d "$tool" || return 0
+  PYTHONPATH=$OUTLAST_ROOT/pyhelpers ol_bounded 120 "$OUTLAST_PYTHON_PATH" -m outlast toolcopy "$tool" ||
+    ol_log_warn "no copy of outlast's helpers in $tool: reports and mails will be short"
+}

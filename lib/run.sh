@@ -1,0 +1,99 @@
+# shellcheck shell=bash
+# lib/run.sh - the run's folder on the shared file system, and the job's own on the node
+#
+# Functions
+#   ol_run_begin SCRIPT     node-local state, names, hosts; from here on every message goes to the job's log
+#   ol_run_open             make or check the run's folder, keep the script for the successors
+#   ol_run_pause SEC        sleep, but not on when the job is told to end (status 1)
+#
+# Sets     OUTLAST_RUN_DIR OUTLAST_JOB_ID OUTLAST_RESTART OUTLAST_HOSTS OUTLAST_LOCAL OUTLAST_STATE
+#          OUTLAST_CKPT_DIR OUTLAST_STARTED_S OUTLAST_PROJECT
+# Reads    the settings; OUTLAST_START_DIR, the folder the script was started in
+# Needs    log, bounded
+# Sourcing it defines the functions above and does nothing else.
+
+# Status 1: no folder of our own on this node. /tmp may be shared, so nobody else's folder is taken.
+_ol_run_local() {
+  OUTLAST_LOCAL=$OUTLAST_LOCAL_BASE/outlast.$OUTLAST_JOB_ID
+  OUTLAST_STATE=$OUTLAST_LOCAL/state
+  # A requeued job finds what its first run left on this node.
+  [[ ! -O $OUTLAST_LOCAL ]] || rm -rf "$OUTLAST_LOCAL"
+  mkdir -p "$OUTLAST_LOCAL_BASE" && mkdir -m 0700 "$OUTLAST_LOCAL" && mkdir "$OUTLAST_STATE"
+}
+
+ol_run_begin() {
+  local script=$1
+  printf -v OUTLAST_STARTED_S '%(%s)T' -1
+  USER=${USER:-$(id -un)}
+  OUTLAST_RUN_DIR=$OUTLAST_RUNS_DIR/$OUTLAST_RUN
+  OUTLAST_ATTEMPT=0
+  OUTLAST_JOB_ID=$(ol_sched_job_id) || {
+    ol_log_error "this is a job script: give it to the scheduler (outlast submit, sbatch)"
+    return 1
+  }
+  OUTLAST_RESTART=$(ol_sched_restart)
+  mapfile -t OUTLAST_HOSTS < <(ol_sched_nodes)
+  _ol_run_local || {
+    ol_log_error "no node-local folder: cannot make $OUTLAST_LOCAL on ${HOSTNAME:-this node}"
+    return 1
+  }
+  cp "$script" "$OUTLAST_STATE/job.sh"
+  if [[ $OUTLAST_STORAGE == local ]]; then
+    OUTLAST_CKPT_DIR=$OUTLAST_LOCAL/checkpoints
+    mkdir "$OUTLAST_CKPT_DIR"
+  else
+    OUTLAST_CKPT_DIR=$OUTLAST_RUN_DIR/checkpoints
+  fi
+  ol_log_info "run $OUTLAST_RUN, job $OUTLAST_JOB_ID; the log goes on in $OUTLAST_RUN_DIR/logs/$OUTLAST_JOB_ID.$OUTLAST_RESTART.log"
+  # The scheduler's output file is on the shared file system: a write to it may hang, and we with it.
+  exec >>"$OUTLAST_STATE/job.log" 2>&1
+}
+
+# Folders for the owner, readable by the group; in control/ the group may write, so that a teammate can stop the run.
+_ol_run_make() {
+  # shellcheck disable=SC2016 # expanded by the child
+  ol_shared bash -c 'umask 027; mkdir -p "$1" && cd "$1" &&
+    mkdir -p checkpoints quarantine logs reports lease outbox tool &&
+    { [[ -d control ]] || mkdir -m 2770 control; } && { [[ -e project_dir ]] || printf "%s\n" "$2" >project_dir; }' _ \
+    "$OUTLAST_RUN_DIR" "${OUTLAST_PROJECT_DIR:-$(ol_sched_submit_dir)}"
+}
+
+# Every successor runs job.sh and tool/ as the owner: nobody else may be able to change them.
+_ol_run_is_private() {
+  # shellcheck disable=SC2016 # expanded by the child
+  ol_shared bash -c 'cd "$1" || exit
+    for f in . job.sh tool; do
+      [[ -e $f ]] || continue
+      mode=$(stat -c "%a" "$f") || exit
+      [[ -O $f && $mode =~ ^[0-7]?[0-7][0145][0145]$ ]] || { echo "outlast: $1/$f is not yours alone to write (mode $mode)"; exit 1; }
+    done' _ "$OUTLAST_RUN_DIR"
+}
+
+# A job that was not submitted by the chain carries what its user rendered last: that is what goes on.
+_ol_run_keep_script() {
+  # shellcheck disable=SC2016 # expanded by the child
+  ol_shared bash -c 'cmp -s "$1" "$2" || { umask 077; cp "$1" "$2.new" && chmod 0700 "$2.new" && mv -f "$2.new" "$2"; }' _ \
+    "$OUTLAST_STATE/job.sh" "$OUTLAST_RUN_DIR/job.sh"
+}
+
+# Status 1: not usable, the reason is logged; 2: the shared file system does not answer.
+ol_run_open() {
+  local status=0
+  _ol_run_make || status=$?
+  ((status != 124)) || return 2
+  ((status == 0)) || {
+    ol_log_error "cannot make $OUTLAST_RUN_DIR; set runs_dir to a folder that you can write"
+    return 1
+  }
+  _ol_run_is_private || return
+  _ol_run_keep_script || return
+  OUTLAST_PROJECT=$(ol_shared_print cat "$OUTLAST_RUN_DIR/project_dir") || return 2
+}
+
+ol_run_pause() {
+  local tick
+  for ((tick = 0; tick < $1; tick++)); do
+    [[ ! -e $OUTLAST_STATE/term ]] || return 1
+    sleep 1
+  done
+}

@@ -1,0 +1,103 @@
+# shellcheck shell=bash
+# lib/settle.sh - the job's last minutes: drain, finish, report, let go
+#
+# Functions
+#   ol_settle               once, after the decision. Sets OUTLAST_EXIT, the script's exit status
+#   ol_settle_unexpected    EXIT trap: an exit without a decision is the class `internal`, and still decides
+#
+# Needs    log, bounded, ledger, courier, decide, deadline, ending, lease, mail, py
+# Sourcing it defines the functions above and does nothing else.
+
+# Seconds that may still be used: until KILL when the scheduler has sent TERM, else until the allocation ends.
+_ol_settle_left() {
+  local left_s
+  left_s=$(ol_deadline_job_left)
+  [[ ! -e $OUTLAST_STATE/term ]] || left_s=20
+  printf '%d\n' "$((left_s < 5 ? 5 : left_s))"
+}
+
+_ol_settle_drain() {
+  local left_s
+  left_s=$(_ol_settle_left)
+  ol_sidecar_drain "$left_s" || ol_log_warn "not every complete checkpoint could be made durable in $left_s s"
+}
+
+# What the trainer wrote beside its checkpoints (the final model, its own logs) would go with the node.
+_ol_settle_output() {
+  local left_s
+  [[ $OUTLAST_STORAGE == local ]] || return 0
+  left_s=$(_ol_settle_left)
+  # shellcheck disable=SC2016 # expanded by the child
+  ol_bounded "$left_s" bash -c 'cd "$1" || exit; shopt -s nullglob
+    for f in *; do [[ $f == "$2"[0-9]* ]] || { mkdir -p "$3" && cp -ru "$f" "$3/"; }; done' _ \
+    "$OUTLAST_CKPT_DIR" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_RUN_DIR/output"
+}
+
+# The run is over when the last checkpoint is durable; otherwise a next job has to do the rest.
+_ol_settle_finish() {
+  local newest durable=$OUTLAST_DURABLE_AT_START
+  newest=$(ol_checkpoint_complete 0 | tail -n 1)
+  newest=${newest%% *}
+  [[ ! -s $OUTLAST_STATE/durable_step ]] || read -r durable <"$OUTLAST_STATE/durable_step"
+  if ((${newest:-0} > durable)); then
+    ol_log_warn "training is over, but its last checkpoint ${newest} is not durable: a next job will finish"
+    OUTLAST_THEN=submit
+    _ol_decide_submit
+    return
+  fi
+  ol_shared touch "$OUTLAST_RUN_DIR/finished"
+  ol_ledger_add finished step:="${OUTLAST_STEP:-$durable}"
+  ol_log_info "finished"
+  ol_mail_send "finished" "The run is finished; its last checkpoint is $OUTLAST_RUN_DIR/checkpoints/$OUTLAST_CKPT_PREFIX$durable"
+}
+
+# Somebody may cancel the job while it drains: then its successor must go as well.
+_ol_settle_cancelled() {
+  [[ -e $OUTLAST_STATE/term && $OUTLAST_THEN == submit && $OUTLAST_CLASS != preempted && $OUTLAST_CLASS != walltime_late && $OUTLAST_CLASS != node ]] || return 0
+  [[ ! -e $OUTLAST_STATE/term.seen ]] || return 0
+  : >"$OUTLAST_STATE/term.seen"
+  _ol_ending_ask || return 0
+  [[ $OUTLAST_SCHED_SAYS == *verdict=cancelled* ]] || return 0
+  _ol_ending_is cancelled "somebody cancelled the job while it was ending"
+  ol_decide
+}
+
+ol_settle() {
+  : >"$OUTLAST_STATE/settling"
+  OUTLAST_EXIT=0
+  if [[ -n ${OUTLAST_COURIER_PID:-} ]]; then
+    _ol_settle_cancelled
+    if ((OUTLAST_ATTEMPT > 0)); then
+      _ol_settle_drain
+      _ol_settle_output
+      [[ $OUTLAST_THEN != finish ]] || _ol_settle_finish
+    fi
+    _ol_settle_cancelled
+    ol_py 60 summary "$OUTLAST_RUN_DIR" >>"$OUTLAST_STATE/job.log" 2>&1
+    ol_courier_carry "$(_ol_settle_left)" || ol_log_warn "the shared file system did not take the last of the log"
+    _ol_settle_cancelled
+  fi
+  [[ -z ${OUTLAST_GENERATION_MINE:-} ]] || ol_lease_release
+  [[ $OUTLAST_THEN != hold || $OUTLAST_CLASS == stopped ]] || OUTLAST_EXIT=1
+  _ol_settle_end
+}
+
+_ol_settle_end() {
+  : >"$OUTLAST_STATE/settled"
+  ol_courier_stop
+  [[ -z ${OUTLAST_TIMER_PID:-} ]] || kill "$OUTLAST_TIMER_PID" 2>/dev/null
+  cd / && rm -rf "$OUTLAST_LOCAL"
+}
+
+ol_settle_unexpected() {
+  local code=$?
+  trap - EXIT
+  [[ -d ${OUTLAST_STATE:-} && ! -e $OUTLAST_STATE/settled ]] || return 0
+  if [[ -z ${OUTLAST_THEN:-} || $OUTLAST_THEN == relaunch ]]; then
+    _ol_ending_is internal "the script ended without a decision (status $code)"
+    [[ -z ${OUTLAST_LAUNCH_PID:-} ]] || ol_sched_kill_launch "$OUTLAST_LAUNCH_PID"
+    ol_decide
+  fi
+  ol_settle
+  exit "$OUTLAST_EXIT"
+}

@@ -1,0 +1,81 @@
+# shellcheck shell=bash
+# lib/stop.sh - end the ranks, gently first
+#
+# Functions
+#   ol_stop_ask REASON     ask the training to stop; only the first reason counts
+#   ol_stop_push           go on with a stop that was asked for: call it again and again (the watch does)
+#   ol_stop_asked          print the reason, or nothing
+#
+# Reasons: deadline, stop, outside (somebody signalled the job), lost (the run is another job's),
+# wrong_resume, peers (a rank died, the others wait for it for ever).
+# A trainer that can save on request gets the stop file, then TERM; one that cannot gets TERM at once, as
+# soon as no checkpoint is half-written. Who is still there after STOP_WAIT_S is killed.
+#
+# Files    OUTLAST_STATE/asked   `REASON`, written before anybody is told: an exit after it was asked for
+# Reads    OUTLAST_STOP_WAIT_S OUTLAST_SAVES_ON_STOP OUTLAST_SAVE_SIGNAL OUTLAST_LAUNCH_PID OUTLAST_LOCAL
+# Needs    log, ledger, checkpoint
+# Sourcing it defines the functions above and does nothing else.
+
+ol_stop_asked() {
+  local reason=''
+  [[ ! -e $OUTLAST_STATE/asked ]] || read -r reason <"$OUTLAST_STATE/asked"
+  printf '%s\n' "$reason"
+}
+
+ol_stop_ask() {
+  local reason=$1
+  [[ ! -e $OUTLAST_STATE/asked ]] || return 0
+  printf '%s\n' "$reason" >"$OUTLAST_STATE/asked"
+  OUTLAST_STOP_REASON=$reason OUTLAST_STOP_STAGE=0
+  printf -v OUTLAST_STOP_S '%(%s)T' -1
+  ol_ledger_add signal name=stop from="$reason"
+  ol_log_info "asking the training to stop: $reason"
+  : >"$OUTLAST_LOCAL/stop"
+  if [[ -n $OUTLAST_SAVE_SIGNAL && $OUTLAST_SAVES_ON_STOP == 0 ]]; then
+    ol_sched_signal_launch "$OUTLAST_LAUNCH_PID" save
+  fi
+}
+
+# Is a checkpoint being written? Its folder is there and its last file is not.
+_ol_stop_writes() {
+  local path
+  [[ -n $OUTLAST_CKPT_COMPLETE ]] || return 1
+  for path in "$OUTLAST_CKPT_DIR/$OUTLAST_CKPT_PREFIX"[0-9]*; do
+    [[ -d $path && ! -e $path/$OUTLAST_CKPT_COMPLETE ]] && return 0
+  done
+  return 1
+}
+
+# When to go from asking to TERM: seconds after the request.
+_ol_stop_term_after() {
+  case $OUTLAST_STOP_REASON in
+    lost | wrong_resume | peers) echo 0 ;; # nothing that is worth saving
+    *)
+      if [[ $OUTLAST_SAVES_ON_STOP == 1 || -n $OUTLAST_SAVE_SIGNAL ]]; then
+        echo "$((OUTLAST_STOP_WAIT_S / 2))"
+      elif _ol_stop_writes; then
+        echo "$((OUTLAST_STOP_WAIT_S * 3 / 4))"
+      else
+        echo 0
+      fi
+      ;;
+  esac
+}
+
+ol_stop_push() {
+  local now_s waited_s term_s limit_s=$OUTLAST_STOP_WAIT_S
+  [[ -n ${OUTLAST_STOP_REASON:-} ]] || return 0
+  [[ $OUTLAST_STOP_REASON != peers && $OUTLAST_STOP_REASON != lost ]] || limit_s=10
+  printf -v now_s '%(%s)T' -1
+  waited_s=$((now_s - OUTLAST_STOP_S))
+  if ((OUTLAST_STOP_STAGE == 0)); then
+    term_s=$(_ol_stop_term_after)
+    ((waited_s >= term_s)) || return 0
+    OUTLAST_STOP_STAGE=1
+    ol_sched_signal_launch "$OUTLAST_LAUNCH_PID" stop
+  elif ((OUTLAST_STOP_STAGE == 1 && waited_s >= limit_s)); then
+    OUTLAST_STOP_STAGE=2
+    ol_log_warn "the ranks are still there after $waited_s s: killing them"
+    ol_sched_kill_launch "$OUTLAST_LAUNCH_PID"
+  fi
+}

@@ -1,0 +1,120 @@
+# shellcheck shell=bash
+# lib/successor.sh - the next job of the chain
+#
+# Functions
+#   ol_successor_submit DELAY_S [NODE...]   make sure that exactly one successor waits for this job's end.
+#                              NODEs are excluded beside the user's own. 0 done; 1 refused for good (OUTLAST_WHY);
+#                              2 no answer until the time was up
+#   ol_successor_remove        cancel the successor that our ledger says we made; a person wants no further job
+#   ol_successor_command       print what a person types to go on
+#
+# Sets     OUTLAST_NEXT_ID (its id), OUTLAST_WHY
+# Reads    OUTLAST_RUN OUTLAST_RUN_DIR OUTLAST_GENERATION OUTLAST_JOB_ID OUTLAST_EXCLUDE OUTLAST_PROJECT
+# Needs    log, bounded, ledger, history, deadline, run
+# Sourcing it defines the functions above and does nothing else.
+
+# Unique in the run, so that a submit whose answer was lost is found again.
+_ol_successor_name() { printf '%s.%d\n' "$OUTLAST_RUN" "$((10#$OUTLAST_GENERATION + 1))"; }
+
+ol_successor_command() { printf 'outlast resume %s\n' "$OUTLAST_RUN_DIR"; }
+
+# One unknown name makes sbatch refuse the whole job, so those are left out.
+_ol_successor_exclude() {
+  local wanted=() known
+  IFS=', ' read -ra wanted <<<"${OUTLAST_EXCLUDE:-} $*"
+  ((${#wanted[@]} > 0)) || return 0
+  known=$(ol_sched_known_nodes "${wanted[@]}") || {
+    ol_log_warn "cannot ask which nodes exist: nothing is excluded"
+    return 0
+  }
+  known=$(sort -u <<<"$known" | head -n "${OUTLAST_EXCLUDE_CAP:-200}")
+  printf '%s\n' "${known//$'\n'/,}"
+}
+
+# Print a successor that is already waiting: this job's own, or one that a job before it made (a requeued
+# parent runs again while its child still waits).
+_ol_successor_waiting() {
+  local id state name
+  name=$(_ol_successor_name)
+  if id=$(ol_sched_find "$name"); then
+    printf '%s\n' "$id"
+    return 0
+  fi
+  for id in $(ol_history_successors); do
+    state=$(ol_sched_state "$id") || continue
+    [[ $state == state=pending* ]] || continue
+    printf '%s\n' "$id"
+    return 0
+  done
+  return 1
+}
+
+# What the successors run. The run's own copy, else (the shared file system does not answer) the one on this node.
+_ol_successor_script() {
+  local copy=$OUTLAST_STATE/next.sh
+  # shellcheck disable=SC2016 # expanded by the child
+  if ol_bounded 10 bash -c '[[ -O $1 ]] && cp "$1" "$2"' _ "$OUTLAST_RUN_DIR/job.sh" "$copy"; then
+    printf '%s\n' "$copy"
+  else
+    printf '%s\n' "$OUTLAST_STATE/job.sh"
+  fi
+}
+
+_ol_successor_try() { # SCRIPT DELAY_S EXCLUDE
+  local name answer status=0
+  name=$(_ol_successor_name)
+  answer=$(ol_sched_submit "$1" "$name" depend="$OUTLAST_JOB_ID" delay_s="$2" exclude="$3" \
+    output="$OUTLAST_RUN_DIR/logs/%j.out" dir="$OUTLAST_PROJECT" 2>"$OUTLAST_STATE/refused") || status=$?
+  if ((status == 0)); then
+    OUTLAST_NEXT_ID=$answer
+  elif ((status == 1)); then
+    OUTLAST_WHY="the scheduler refused the next job: $(head -c 300 "$OUTLAST_STATE/refused")"
+  fi
+  return "$status"
+}
+
+_ol_successor_note() {
+  ol_ledger_add submitted successor="$OUTLAST_NEXT_ID" name="$(_ol_successor_name)" by="job $OUTLAST_JOB_ID"
+  ol_log_info "job $OUTLAST_NEXT_ID follows this one"
+}
+
+# A submit that seems to fail may have worked: look before every further try.
+ol_successor_submit() {
+  local delay_s=$1 script exclude wait_s=5 status left_s
+  shift
+  [[ -z ${OUTLAST_NEXT_ID:-} ]] || return 0
+  script=$(_ol_successor_script)
+  exclude=$(_ol_successor_exclude "$@")
+  while :; do
+    if OUTLAST_NEXT_ID=$(_ol_successor_waiting); then
+      _ol_successor_note
+      return 0
+    fi
+    status=0
+    _ol_successor_try "$script" "$delay_s" "$exclude" || status=$?
+    case $status in
+      0)
+        _ol_successor_note
+        return 0
+        ;;
+      1) return 1 ;;
+    esac
+    left_s=$(ol_deadline_job_left)
+    OUTLAST_WHY="the scheduler does not answer; to go on: $(ol_successor_command)"
+    ol_log_warn "$OUTLAST_WHY (trying again, $left_s s left)"
+    ((left_s > wait_s)) && [[ ! -e $OUTLAST_STATE/term ]] || return 2
+    ol_run_pause "$wait_s" || return 2
+    wait_s=$((wait_s < 60 ? wait_s * 2 : 60))
+  done
+}
+
+ol_successor_remove() {
+  local id state ids=()
+  for id in ${OUTLAST_NEXT_ID:-} $(ol_history_successors); do
+    state=$(ol_sched_state "$id") || continue
+    [[ $state != state=pending* || " ${ids[*]} " == *" $id "* ]] || ids+=("$id")
+  done
+  ((${#ids[@]} > 0)) || return 0
+  ol_sched_cancel "${ids[@]}" && ol_log_info "successor ${ids[*]} removed"
+  OUTLAST_NEXT_ID=''
+}

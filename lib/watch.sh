@@ -1,0 +1,118 @@
+# shellcheck shell=bash
+# lib/watch.sh - while the ranks run: one look a second, at node-local files only
+#
+# Functions
+#   ol_watch                 until the launcher has ended; sets OUTLAST_LAUNCH_CODE
+#   ol_watch_signal NAME     trap handler: notes the signal. What follows is decided by the loop
+#   ol_watch_first_death     print the shim's line of the rank that died first, by time, or nothing
+#
+# Sets     OUTLAST_LAUNCH_CODE OUTLAST_RAN_S
+# Needs    log, ledger, stop, progress, deadline, ending
+# Sourcing it defines the functions above and does nothing else.
+
+# Seconds that the survivors of a dead rank get to say what they saw.
+_ol_watch_peer_grace_s=10
+
+ol_watch_signal() {
+  case $1 in
+    TERM) printf '%(%s)T\n' -1 >"$OUTLAST_STATE/term" ;;
+    # A hint that the end is near (--signal). The timer asks the scheduler again.
+    USR1) : >"$OUTLAST_STATE/ask" ;;
+  esac
+}
+
+ol_watch_first_death() {
+  grep -aoE 'outlast: rank [0-9]+ on [A-Za-z0-9._-]+ ended with (code|signal) [A-Z0-9]+ at [0-9]+' "$OUTLAST_LOG" |
+    sort -s -n -k 11 | head -n 1
+}
+
+# TERM for the job, or for the ranks from somebody else: ask the scheduler at once, KILL may be seconds away.
+_ol_watch_term() {
+  [[ -z ${OUTLAST_CLASS:-} ]] || return 0
+  if [[ ! -e $OUTLAST_STATE/term ]]; then
+    grep -qa 'outlast: rank 0 got TERM from outside' "$OUTLAST_LOG" || return 0
+    printf 'ranks\n' >"$OUTLAST_STATE/term"
+  fi
+  ol_ledger_add signal name=TERM from=outside
+  ol_ending_signalled
+  ol_stop_ask outside
+}
+
+_ol_watch_wishes() {
+  if [[ -e $OUTLAST_STATE/lost ]]; then
+    ol_stop_ask lost
+  elif [[ -e $OUTLAST_STATE/stop ]]; then
+    ol_stop_ask stop
+  elif [[ -e $OUTLAST_STATE/deadline ]]; then
+    ol_stop_ask deadline
+  elif [[ -e $OUTLAST_STATE/save ]]; then
+    rm -f "$OUTLAST_STATE/save"
+    ol_log_info "asking the training to save"
+    ol_sched_signal_launch "$OUTLAST_LAUNCH_PID" save
+  fi
+}
+
+# After a rank's death the others wait for it in a collective, for minutes or for ever.
+_ol_watch_deaths() {
+  local now_s died_s line
+  [[ ! -e $OUTLAST_STATE/asked ]] || return 0
+  grep -qaE 'outlast: rank [0-9]+ on .* ended with' "$OUTLAST_LOG" || return 0
+  line=$(ol_watch_first_death)
+  died_s=${line##* }
+  printf -v now_s '%(%s)T' -1
+  ((now_s - ${died_s:-now_s} < _ol_watch_peer_grace_s)) || ol_stop_ask peers
+}
+
+# The first step after a resume must lie beyond the promised one: a silent fresh start is the worst restart.
+_ol_watch_resume() {
+  [[ -n $OUTLAST_FIRST_STEP && $OUTLAST_FIRST_SEEN == 0 ]] || return 0
+  OUTLAST_FIRST_SEEN=1
+  ol_ledger_add first_step step:="$OUTLAST_FIRST_STEP"
+  [[ -n $OUTLAST_RESUME_STEP ]] || return 0
+  ((OUTLAST_FIRST_STEP < OUTLAST_RESUME_STEP)) || return 0
+  ol_log_error "the trainer was told to resume at step $OUTLAST_RESUME_STEP and began at $OUTLAST_FIRST_STEP"
+  ol_stop_ask wrong_resume
+}
+
+_ol_watch_progress() {
+  ol_progress_look "$OUTLAST_LOG"
+  _ol_watch_resume
+  [[ -n $OUTLAST_STEP ]] && ((OUTLAST_WATCH_TICK % 60 == 0)) || return 0
+  ol_ledger_add progress step:="$OUTLAST_STEP"
+}
+
+# A trainer that cannot save on request is stopped right after its last useful checkpoint: when the next
+# one could not be complete in time, further steps would only be lost.
+_ol_watch_last_useful() {
+  local step at_s
+  [[ $OUTLAST_SAVES_ON_STOP == 0 && -z $OUTLAST_SAVE_SIGNAL && ! -e $OUTLAST_STATE/asked ]] || return 0
+  [[ -s $OUTLAST_STATE/local_step ]] || return 0
+  read -r step at_s <"$OUTLAST_STATE/local_step"
+  [[ $step != "${OUTLAST_LAST_CKPT:-}" ]] || return 0
+  if [[ -n ${OUTLAST_LAST_CKPT:-} ]] && ol_deadline_is_near "$((at_s - OUTLAST_LAST_CKPT_S))"; then
+    printf '%(%s)T checkpoint %d is the last one that fits\n' -1 "$step" >"$OUTLAST_STATE/deadline"
+  fi
+  OUTLAST_LAST_CKPT=$step OUTLAST_LAST_CKPT_S=$at_s
+}
+
+ol_watch() {
+  local now_s
+  OUTLAST_WATCH_TICK=0 OUTLAST_FIRST_SEEN=0 OUTLAST_STOP_REASON='' OUTLAST_LAST_CKPT=''
+  while kill -0 "$OUTLAST_LAUNCH_PID" 2>/dev/null; do
+    _ol_watch_term
+    _ol_watch_wishes
+    _ol_watch_deaths
+    ((OUTLAST_WATCH_TICK % 2)) || _ol_watch_progress
+    _ol_watch_last_useful
+    ol_stop_push
+    OUTLAST_WATCH_TICK=$((OUTLAST_WATCH_TICK + 1))
+    # A foreground sleep: a trap runs when it ends, and none is lost (slurm-facts 1, 2).
+    sleep 1
+  done
+  wait "$OUTLAST_LAUNCH_PID"
+  OUTLAST_LAUNCH_CODE=$?
+  printf -v now_s '%(%s)T' -1
+  OUTLAST_RAN_S=$((now_s - OUTLAST_LAUNCH_S))
+  _ol_watch_progress
+  _ol_watch_term
+}
