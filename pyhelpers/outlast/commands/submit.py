@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -26,21 +27,43 @@ def submit(
     """Render a job, make its run directory and submit it."""
     typed = argparse.Namespace(nodes=nodes, walltime=walltime, account=account, queue=queue, set=set_ or [])
     root = tree.root()
-    plan = config.plan(root, site, job, render.user_file(), render.typed(typed))
+    new = prepared(config.plan(root, site, job, render.user_file(), render.typed(typed)), root)
+    if dry_run:
+        typer.echo(f"would make {new.path}, and submit its job.sh to {new.by.name} from {new.project}")
+        return
+    run, number = start(new)
+    _tell(run, number, as_json)
+
+
+@dataclass(frozen=True)
+class New:
+    """A run that is not there yet."""
+
+    path: Path
+    script: str
+    project: Path
+    by: driver.Driver
+
+
+def prepared(plan: config.Plan, root: Path) -> New:
+    """All that the run is made from; nothing is written yet.
+
+    Raises: Refused: the site doesn't take the job.
+    """
     script = render.script(plan, root)
     path = Path(rundir.filled(plan.job.runs_dir, plan.job.account, os.environ)) / plan.job.run
     project = Path(plan.job.project_dir or ".").expanduser().resolve()
-    by = driver.named(plan.site.scheduler, root)
-    if dry_run:
-        typer.echo(f"would make {path}, and submit its job.sh to {by.name} from {project}")
-        return
-    run = rundir.create(path, script, project)
-    _tell(run, _submitted(run, by, str(project)), as_json)
+    return New(path, script, project, driver.named(plan.site.scheduler, root))
 
 
-def _submitted(run: rundir.RunDir, by: driver.Driver, project: str) -> str:
+def start(new: New) -> tuple[rundir.RunDir, str]:
+    """The run, made, and its first job, submitted. A refused job leaves no run behind.
+
+    Raises: RunDirError, SchedulerRefused, NoAnswer.
+    """
+    run = rundir.create(new.path, new.script, new.project)
     try:
-        return _common.submit(run, by, project)
+        return run, _common.submit(run, new.by, str(new.project))
     except driver.SchedulerRefused:
         rundir.remove(run)
         raise
