@@ -1,0 +1,12 @@
+# The site's `module`. It believes in every module, keeps the list, and like Lmod it is no friend of `set -u`.
+module() {
+  local verb=${1:-list} unset_in_real_life=$LMOD_NEVER_SET
+  shift
+  case $verb in
+    load | add) LOADEDMODULES=${LOADEDMODULES:+$LOADEDMODULES:}$(IFS=: && printf '%s' "$*") ;;
+    purge | reset) LOADEDMODULES= ;;
+    list) printf '%s\n' "${LOADEDMODULES:-no modules}" >&2 ;;
+  esac
+  export LOADEDMODULES
+  return 0$unset_in_real_life
+}
