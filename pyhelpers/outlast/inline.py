@@ -80,12 +80,19 @@ def folder(key: str, text: str) -> str:
 
 
 def value(text: str) -> str:
-    """One text as a Bash word; {user}, {user_initial} and {home} become the variables they stand for."""
+    """One text as a Bash word, always in quotes; {user}, {user_initial} and {home} become the variables they stand for."""
     parts = re.split(r"(\{user\}|\{user_initial\}|\{home\})", text)
-    return "".join(RUN_TIME.get(part) or shlex.quote(part) for part in parts if part) or "''"
+    return "".join(RUN_TIME.get(part) or _quoted(part) for part in parts if part) or "''"
 
 
-def function(name: str, comment: str, lines: list[str]) -> str:
+def _quoted(text: str) -> str:
+    word = shlex.quote(text)
+    return (
+        word if word != text else f"'{text}'"
+    )  # a bare word may be a command's name: shellcheck asks, and so would a reader
+
+
+def function(name: str, comment: str, lines: tuple[str, ...]) -> str:
     """A Bash function with these lines, or one that does nothing."""
-    body = "".join(f"  {line}\n" for line in lines or [":"])
+    body = "".join(f"  {line}\n" for line in lines or (":",))
     return f"# {comment}\n{name}() {{\n{body}}}\n"

@@ -100,7 +100,8 @@ class Job:
 
 KEYS = schema.keys(Job)
 
-PLACEHOLDERS = ("{ckpt_dir}", "{resume}", "{nodes}", "{ranks}", "{run}")
+# The first five are filled in by the script, which knows them only at each launch.
+PLACEHOLDERS = ("{ckpt_dir}", "{resume}", "{nodes}", "{ranks}", "{run}", "{target_step}")
 
 _SECRET = re.compile(r"(TOKEN|_KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
 _SECRET_LINE = re.compile(r"\b\w*(?:TOKEN|_KEY|SECRET|PASSWORD|PASSWD)=(?![\"']?\$)\S")
@@ -119,6 +120,7 @@ def check(job: Job, site: Site, preset: Preset) -> None:
     _check_account(job, site)
     _check_directives(job)
     _check_command(job)
+    _check_restarts(job)
     _check_times(job)
     _check_storage(job, site, preset)
     _check_secrets(job)
@@ -166,8 +168,18 @@ def _check_command(job: Job) -> None:
         for name in re.findall(r"\{[a-z_]+\}", word):
             if name not in PLACEHOLDERS:
                 raise Refused(f"command has {name}{nearest(name, list(PLACEHOLDERS))}")
+        if "{target_step}" in word and not job.progress.target_step:
+            raise Refused("command has {target_step}; type --set progress.target_step=N too")
         if "{resume}" in word and word != "{resume}":
             raise Refused(f"command has {word!r}; {{resume}} stands alone, the preset makes words of it")
+
+
+def _check_restarts(job: Job) -> None:
+    words = [word.replace("_", "-").partition("=") for word in job.command]
+    for at, (name, equals, value) in enumerate(words):
+        count = value if equals else words[at + 1][0] if at + 1 < len(words) else ""
+        if job.preset == "torchrun" and name == "--max-restarts" and count != "0":
+            raise Refused("command has --max-restarts, and outlast is what restarts here; leave it out")
 
 
 def _check_times(job: Job) -> None:
@@ -183,8 +195,11 @@ def _check_times(job: Job) -> None:
 def _check_storage(job: Job, site: Site, preset: Preset) -> None:
     if job.checkpoint.storage == "shared":
         return
-    if not site.local_dir:
-        raise Refused(f"{site.name} has no node-local storage; type --set checkpoint.storage=shared")
+    if not site.local_is_disk:
+        raise Refused(
+            f"{site.name} has no node-local disk that is known ({site.local_dir} may be memory); "
+            "type --set checkpoint.storage=shared"
+        )
     if preset.sharded:
         raise Refused(
             f"preset {job.preset} writes parts of a checkpoint on many nodes, and storage = local copies those of "
@@ -203,5 +218,5 @@ def _check_secrets(job: Job) -> None:
 
 
 def _check_online(job: Job, site: Site) -> None:
-    if job.online and not site.proxy.http:
+    if job.online and not site.proxy:
         raise Refused(f"{site.name} has no proxy, so compute nodes stay offline; type --set online=false")

@@ -38,7 +38,7 @@ def _line(name: str, value: object) -> str:
         return f"OUTLAST_{name}=({inline.words(value)})\n"
     if isinstance(value, bool):
         return f"OUTLAST_{name}={value:d}\n"
-    return f"OUTLAST_{name}={inline.value(str(value))}\n"
+    return f"OUTLAST_{name}={value if isinstance(value, int) else inline.value(str(value))}\n"
 
 
 def _run(plan: Plan) -> list[Row]:
@@ -71,20 +71,21 @@ def _machine(plan: Plan) -> list[Row]:
         ("NET_INTERFACES", site.net_interfaces),
         ("LAUNCH_ARGS", site.launch + job.launch),
         ("ONLINE", job.online),
-        ("PROXY", site.proxy.http),
-        ("NO_PROXY", site.proxy.no_proxy),
+        ("PROXY", site.proxy),
+        ("NO_PROXY", site.no_proxy),
         ("DETERMINISM", job.determinism),
     ]
 
 
 def _command(plan: Plan) -> list[Row]:
+    target = plan.job.progress.target_step
     return [
-        ("COMMAND", plan.job.command),
+        ("COMMAND", tuple(word.replace("{target_step}", str(target)) for word in plan.job.command)),
         ("PRESET", plan.job.preset),
         ("RESUME_ARGS", plan.preset.resume),
-        ("STEP_REGEX", plan.job.progress.step_regex),
+        ("STEP_REGEX", plan.job.progress.step_regex.replace("{target_step}", str(target or "[0-9]+"))),
         ("STEP_ZERO_COUNTS", plan.preset.step_zero_counts),
-        ("TARGET_STEP", plan.job.progress.target_step),
+        ("TARGET_STEP", target),
         ("FINISH_REGEX", plan.job.progress.finish_regex),
         ("SAVE_SIGNAL", plan.preset.save_signal),
         ("SAVES_ON_STOP", plan.preset.saves_on_stop),
@@ -137,16 +138,16 @@ def _self(install: Install) -> list[Row]:
 
 
 def functions(plan: Plan) -> str:
-    """The job's own functions: its variables, its lines before each launch, its lines once per run."""
+    """The job's own functions: its variables, its lines before each launch, and its lines once per run if it has any."""
     job = plan.job
-    exports = [f"export {name}={inline.value(text)}" for name, text in sorted(job.env.items())]
-    return "\n".join(
-        [
-            inline.function("ol_job_env", "Variables of the job file and its preset.", exports),
-            inline.function("ol_job_setup", "The job's own lines, before each launch.", list(job.setup)),
-            inline.function("ol_job_prepare", "The job's own lines, once per run.", list(job.prepare)),
-        ]
-    )
+    exports = tuple(f"export {name}={inline.value(text)}" for name, text in sorted(job.env.items()))
+    texts = [
+        inline.function("ol_job_env", "Variables of the job file and its preset.", exports),
+        inline.function("ol_job_setup", "The job's own lines, before each launch.", job.setup),
+    ]
+    if job.prepare:
+        texts.append(inline.function("ol_job_prepare", "The job's own lines, once per run.", job.prepare))
+    return "\n".join(texts)
 
 
 def directives(plan: Plan) -> list[str]:

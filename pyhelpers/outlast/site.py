@@ -1,6 +1,6 @@
 """A site: one folder of facts about a machine, sites/SITE/."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from outlast import schema, toml
@@ -29,14 +29,6 @@ class Queue:
 
 
 @dataclass(frozen=True)
-class Proxy:
-    """The way from a compute node to the internet; empty: there is none."""
-
-    http: str = ""
-    no_proxy: str = ""
-
-
-@dataclass(frozen=True)
 class Site:
     """sites/SITE/site.toml, key by key; docs/site-file.md explains them."""
 
@@ -44,6 +36,7 @@ class Site:
     scheduler: str
     summary: str
     runs_dir: str
+    local_dir: str
     ranks_per_node: int
     queue: str
     queues: dict[str, Queue]
@@ -54,12 +47,13 @@ class Site:
     gpus_per_node: int = 0
     gpu_arch: str = ""
     cores_per_node: int = 0
-    local_dir: str = ""
+    local_is_disk: bool = False  # else local_dir is the node's memory: too small for checkpoints
     directives: tuple[str, ...] = ()
     launch: tuple[str, ...] = ()
     net_interfaces: tuple[str, ...] = ()
     mail_command: str = ""
-    proxy: Proxy = field(default_factory=Proxy)
+    proxy: str = ""  # the way from a compute node to the internet
+    no_proxy: str = ""
 
 
 def names(root: Path) -> list[str]:

@@ -1,0 +1,72 @@
+# shellcheck shell=bash
+# lib/env.sh - the environment of a site, in a Bash script of your own:
+#
+#   source .../lib/env.sh [SITE]     without SITE: $OUTLAST_SITE, or else the site that this host belongs to
+#
+# Sets     the variables of sites/SITE/env.sh and lib/environment.sh; what you have set stays as it is.
+#          All is offline, unless OUTLAST_ONLINE=1 and the site has a proxy.
+#          Their functions stay too: `ol_site_modules` loads the site's modules, if you want them.
+# Reads    OUTLAST_SITE, OUTLAST_ONLINE, MASTER_ADDR, TMPDIR
+# Status   2, with one line on stderr and nothing changed: the site is not known.
+#
+# Unlike the other files here it acts. It defines no function of its own, and is never inlined.
+
+if [ -z "${BASH_VERSION:-}" ]; then
+  echo 'outlast: lib/env.sh is for bash' >&2
+  return 2
+fi
+
+_ol_env_root=$(readlink -f -- "${BASH_SOURCE[0]}")
+_ol_env_root=${_ol_env_root%/lib/env.sh}
+# Without arguments a sourced file sees those of its caller, so $1 may have nothing to do with us:
+# it counts only if it names a site. The guess is made in a child, which leaves no function behind.
+_ol_env_site=$(
+  set +eu
+  for site in "${1-}" "${OUTLAST_SITE-}"; do
+    if [[ $site && $site != */* && -f $_ol_env_root/sites/$site/site.toml ]]; then
+      printf '%s\n' "$site"
+      exit
+    fi
+  done
+  # shellcheck source=lib/environment.sh
+  source "$_ol_env_root/lib/environment.sh"
+  full=$(timeout 10 hostname -f 2>/dev/null)
+  # shellcheck disable=SC2218 # defined by the file above
+  ol_environment_site "$_ol_env_root/sites" "${HOSTNAME-}" "$full"
+) || _ol_env_site=''
+if [[ -z $_ol_env_site ]]; then
+  _ol_env_known=("$_ol_env_root"/sites/*/site.toml)
+  _ol_env_known=("${_ol_env_known[@]%/site.toml}")
+  printf 'outlast: this host (%s) belongs to no known site; name one: source %s/lib/env.sh SITE (SITE: %s)\n' \
+    "${HOSTNAME-}" "$_ol_env_root" "${_ol_env_known[*]##*/}" >&2
+  unset _ol_env_root _ol_env_site _ol_env_known
+  return 2
+fi
+
+# shellcheck source=lib/log.sh
+source "$_ol_env_root/lib/log.sh"
+# shellcheck source=lib/environment.sh
+source "$_ol_env_root/lib/environment.sh"
+# shellcheck source=sites/frontier/env.sh
+source "$_ol_env_root/sites/$_ol_env_site/env.sh"
+_ol_env_site=$_ol_env_root/sites/$_ol_env_site/site.toml
+
+ol_site_env
+ol_environment_gpu "$(ol_environment_fact "$_ol_env_site" gpu_arch)"
+_ol_env_proxy=$(ol_environment_fact "$_ol_env_site" proxy) || _ol_env_proxy=''
+if [[ ${OUTLAST_ONLINE:-0} == 1 && $_ol_env_proxy ]]; then
+  ol_environment_online "$_ol_env_proxy" "$(ol_environment_fact "$_ol_env_site" no_proxy)"
+else
+  ol_environment_offline
+fi
+_ol_env_cores=$(ol_environment_fact "$_ol_env_site" cores_per_node) || _ol_env_cores=0
+_ol_env_ranks=$(ol_environment_fact "$_ol_env_site" ranks_per_node)
+ol_environment_threads "$((_ol_env_cores / _ol_env_ranks))"
+# Libraries run what lies in their caches, so a folder of that name that is somebody else's will not do.
+_ol_env_caches=${TMPDIR:-/tmp}/outlast-${USER:-$EUID}
+mkdir -m 0700 -- "$_ol_env_caches" 2>/dev/null || [[ -O $_ol_env_caches && ! -L $_ol_env_caches ]] ||
+  _ol_env_caches=$(mktemp -d)
+ol_environment_caches "$_ol_env_caches"
+mapfile -t _ol_env_known < <(ol_environment_fact "$_ol_env_site" net_interfaces)
+ol_environment_network "${MASTER_ADDR:-}" ${_ol_env_known[@]+"${_ol_env_known[@]}"} || :
+unset _ol_env_root _ol_env_site _ol_env_known _ol_env_proxy _ol_env_cores _ol_env_ranks _ol_env_caches

@@ -1,0 +1,24 @@
+# shellcheck shell=bash
+# sites/perlmutter/env.sh - modules and variables of Perlmutter
+#
+# Functions
+#   ol_site_modules   load NERSC's PyTorch
+#   ol_site_env       set the variables of the network and of HDF5
+#
+# Needs    environment
+# Sourcing it defines the functions above and does nothing else.
+
+# saforem2/ezpz docs/notes, 2026-08-21; `pytorch` brings its own CUDA and NCCL with the plugin for Slingshot.
+# For an environment of your own, load other modules or activate it in the job's `setup`.
+ol_site_modules() {
+  module load pytorch
+}
+
+ol_site_env() {
+  # memhooks can deadlock with NCCL's plugin; userfaultfd is safe with it (NERSC/sc24-dl-tutorial, 2025-02-05).
+  ol_environment_default FI_MR_CACHE_MONITOR userfaultfd
+  # Lustre there refuses the locks that HDF5 asks for when it opens a file (NERSC/sc24-dl-tutorial, 2025-02-05).
+  ol_environment_default HDF5_USE_FILE_LOCKING FALSE
+  # GPU and NIC talk directly when they share a PCIe host bridge (NERSC/dl-at-scale-training, 2025-02-26).
+  ol_environment_default NCCL_NET_GDR_LEVEL PHB
+}
