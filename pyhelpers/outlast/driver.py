@@ -97,11 +97,11 @@ class Driver:
     def value(self, question: str) -> str:
         """The answer to a question about the allocation that we are in: `nodes`, `end_time`, `job_id`.
 
-        Raises: NoAnswer: there is none; are we in an allocation?
+        Raises: NoAnswer: there is none, or this is no allocation.
         """
         answer = self._ask(question)
         if answer.returncode or not answer.stdout.strip():
-            raise NoAnswer(f"{self.name} does not tell {question} ({_reason(answer)}): is this inside an allocation?")
+            raise NoAnswer(f"{self.name} does not tell {question} ({_reason(answer)})")
         return answer.stdout.strip()
 
     def _ask(self, function: str, *args: str) -> subprocess.CompletedProcess[str]:

@@ -50,6 +50,7 @@ class Job:
     host: str = ""
     restart: int = 0
     attempts: int = 0
+    from_step: int | None = None
     step: int | None = None
     end: str = ""
     evidence: str = ""
@@ -166,9 +167,7 @@ def _after(run: Run, event: Event) -> Run:
         case "submitted":
             return _submitted(run, event)
         case "started":
-            run = _with_durable(run, event)
-            again = {"host": event.text("host"), "restart": event.restart, "end": "", "ended_t": None}
-            return _with_job(run, event, started_t=event.t, **again)
+            return _started(run, event)
         case "launched":
             return _with_job(run, event, attempts=max(event.attempt, 1))
         case "first_step" | "progress" | "checkpoint_local":
@@ -192,6 +191,12 @@ def _submitted(run: Run, event: Event) -> Run:
     job = run.jobs.get(event.text("successor"), Job(event.text("successor")))
     job = replace(job, parent=event.job, name=event.text("name"), submitted_t=event.t)
     return replace(run, jobs={**run.jobs, job.id: job})
+
+
+def _started(run: Run, event: Event) -> Run:
+    again = {"host": event.text("host"), "restart": event.restart, "end": "", "ended_t": None}
+    run = _with_durable(run, event)
+    return _with_job(run, event, started_t=event.t, from_step=event.number("durable_step"), **again)
 
 
 def _with_job(run: Run, event: Event, **changes: object) -> Run:

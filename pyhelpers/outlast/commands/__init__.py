@@ -8,6 +8,8 @@ stands in VERBS, so that `outlast --help` need not import anything. A verb that 
 import difflib
 import importlib
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import outlast
 from outlast.refused import Refused
@@ -18,6 +20,7 @@ VERBS: dict[str, str] = {
     "submit": "Render a job, make its run directory and submit it.",
     "status": "Say how a run is doing, and what to type next.",
     "events": "Tell what happened to a run, one line an event.",
+    "summary": "Tell the jobs of a run in a table, one line a job.",
     "save": "Ask a running job for a checkpoint now.",
     "stop": "Ask a run to save and to end; its chain stops.",
     "hold": "Let the current job go on, but start no further one.",
@@ -44,21 +47,29 @@ def main(argv: list[str]) -> int:
 
 def _run(verb: str, args: list[str]) -> int:
     module = importlib.import_module(f"outlast.commands.{verb}")
-    if hasattr(module, "main"):
-        status: int = module.main(args)
-        return status
-    import typer
-
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.command(context_settings={"help_option_names": ["-h", "--help"]})(getattr(module, verb))
+    call: Callable[[list[str]], int] = getattr(module, "main", None) or _typed(verb, getattr(module, verb, None))
     try:
-        app(args=args, prog_name=f"outlast {verb}")
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0
+        return call(args)
     except Refused as err:
         print(f"outlast: {err}", file=sys.stderr)
         return err.status
-    return 0
+
+
+def _typed(verb: str, function: Any) -> Callable[[list[str]], int]:
+    """The verb as a call with its words, parsed by typer as the function's types say."""
+    import typer
+
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app.command(context_settings={"help_option_names": ["-h", "--help"]})(function)
+
+    def call(args: list[str]) -> int:
+        try:
+            app(args=args, prog_name=f"outlast {verb}")
+        except SystemExit as end:
+            return end.code if isinstance(end.code, int) else 0
+        return 0
+
+    return call
 
 
 def _overview() -> str:

@@ -51,16 +51,16 @@ def live_jobs(run: rundir.RunDir, jobs: ledger.Run, by: driver.Driver) -> list[s
     """
     found = [job.id for job in jobs.open_jobs()[-runstate.ASK_AT_MOST :] if by.state(job.id).is_live]
     named = by.find(run.name)
-    return found if not named or named in found else [*found, named]
+    return found if not named or named in jobs.jobs else [*found, named]
 
 
-def submit(run: rundir.RunDir, by: driver.Driver, project: str) -> str:
-    """The id of a new job of the run, also written into the ledger.
+def submit(run: rundir.RunDir, by: driver.Driver, project: str, parent: str = "") -> str:
+    """The id of a new job of the run, also written into the ledger; it waits for the end of `parent`.
 
     Raises: SchedulerRefused, NoAnswer; RunDirError: the ledger can't be written (the job is submitted).
     """
     output = run.path / "logs" / "%j.out"
-    job = by.submit(run.script, run.name, output=output, dir=project)
+    job = by.submit(run.script, run.name, depend=parent, output=output, dir=project)
     note(run, "submitted", successor=job, name=run.name)
     return job
 

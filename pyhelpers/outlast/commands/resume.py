@@ -4,7 +4,7 @@ import os
 
 import typer
 
-from outlast import driver, rundir
+from outlast import driver, ledger, rundir
 from outlast.commands import _common
 
 
@@ -17,24 +17,32 @@ def resume(run: _common.RunArgument, dry_run: _common.DryRun = False) -> None:
             f"{found.name} has finished; if it has not, remove {found.finished} and type this again"
         )
     by = _common.scheduler(found)
-    live = _common.live_jobs(found, _common.events(found), by)
+    events = _common.events(found)
+    live = _common.live_jobs(found, events, by)
     if dry_run:
         todo = f"job {live[0]} is there, nothing to submit" if live else f"would submit {found.script}"
         typer.echo(f"would clear stop and hold; {todo}")
         return
     cleared = rundir.clear(found, "stop", "hold")
     _common.note(found, "resumed")
-    told = f"{' and '.join(cleared)} cleared; " if cleared else ""
+    told = f"{found.name}: " + (f"{' and '.join(cleared)} cleared; " if cleared else "")
     if live:
-        typer.echo(f"{found.name}: {told}job {' and '.join(live)} is there already, nothing submitted")
+        late = "; if it had begun to stop, type this again when it has ended" if "stop" in cleared else ""
+        typer.echo(f"{told}job {' and '.join(live)} is there already, nothing submitted{late}")
         return
-    job = _submit(found, by)
-    typer.echo(f"{found.name}: {told}job {job} submitted; type outlast status {run}")
+    job = _submit(found, by, _leaving(events, by))
+    typer.echo(f"{told}job {job} submitted; type outlast status {run}")
 
 
-def _submit(run: rundir.RunDir, by: driver.Driver) -> str:
+def _leaving(events: ledger.Run, by: driver.Driver) -> str:
+    """The job that has written its end and still copies its last checkpoint, which the next one has to wait for."""
+    end = events.last_end()
+    return end.id if end and by.state(end.id).is_live else ""
+
+
+def _submit(run: rundir.RunDir, by: driver.Driver, parent: str) -> str:
     try:
-        return _common.submit(run, by, _common.project_of(run))
+        return _common.submit(run, by, _common.project_of(run), parent)
     except driver.SchedulerRefused as err:
         # What was cleared is put back: the run must not look as if a job were on its way.
         rundir.ask(run, "hold", f"resume failed: {err}", f"outlast resume {run.path}")

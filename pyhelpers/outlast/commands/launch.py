@@ -1,0 +1,120 @@
+"""outlast launch: the supervisor of a job script, inside an allocation that is open at this terminal.
+
+It parses its options with argparse, which tells what stands behind `--` from what stands before it.
+"""
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NoReturn
+
+from outlast import config, driver, rundir, schema, site, tree
+from outlast.commands import render, submit
+from outlast.refused import Refused
+
+# Below everything else: what an allocation of one's own needs no other word for.
+BASIS = """\
+summary = "a command in an interactive allocation"
+walltime_s = 1
+account = "interactive"
+"""
+
+
+class LaunchError(Refused):
+    """There is nothing to launch in."""
+
+    status = 1
+
+
+def main(argv: list[str]) -> int:
+    """Exit status; where all is well this process becomes the job script, and its status counts.
+
+    Raises: Refused: there is no command, no allocation, or the site doesn't take it.
+    """
+    own, command = split(argv)
+    options = _parser().parse_args(own)
+    if not command:
+        raise Refused("no command; type outlast launch [SITE] -- COMMAND")
+    new = _prepared(options, command)
+    if options.dry_run:
+        print(f"would make {new.path} and run its job.sh here")
+        return 0
+    _become(rundir.create(new.path, new.script, new.project))
+
+
+def _become(run: rundir.RunDir) -> NoReturn:
+    print(
+        f"outlast: run {run.name}; in another terminal: outlast events {run.path} --follow", file=sys.stderr, flush=True
+    )
+    os.execvp("bash", ["bash", str(run.script)])
+
+
+def split(argv: list[str]) -> tuple[list[str], list[str]]:
+    """The words before the first `--`, and those behind it."""
+    at = argv.index("--") if "--" in argv else len(argv)
+    return argv[:at], argv[at + 1 :]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "outlast launch",
+        usage="outlast launch [SITE] [OPTION…] -- COMMAND",
+        description="Run a command under the supervisor in this interactive allocation.",
+        epilog="COMMAND may hold {ckpt_dir} and {resume}, as in a job file.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("site", metavar="SITE", nargs="?", help="left out: the site that this host belongs to")
+    parser.add_argument("--nodes", metavar="N", help="left out: all nodes of the allocation")
+    parser.add_argument("--walltime", metavar="TIME", help="left out: until the allocation ends")
+    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of a job file")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+    parser.set_defaults(account=None, queue=None)
+    return parser
+
+
+def _prepared(options: argparse.Namespace, command: list[str]) -> submit.New:
+    root = tree.root()
+    name = options.site or guessed(root)
+    by = driver.named(site.load(root, name).scheduler, root)
+    typed = {"run": f"launch-{time.strftime('%Y%m%d-%H%M%S')}", **_shape(by, options), **render.typed(options)}
+    typed |= {"command": tuple(command), "chain": False}
+    with tempfile.NamedTemporaryFile("w", suffix=".toml", prefix="launch-") as basis:
+        basis.write(BASIS)
+        basis.flush()
+        return submit.prepared(config.plan(root, name, basis.name, render.user_file(), typed), root)
+
+
+def _shape(by: driver.Driver, options: argparse.Namespace) -> schema.Flat:
+    """Nodes and time of the allocation, as far as they were not typed.
+
+    Raises: LaunchError: this is no allocation.
+    """
+    try:
+        nodes = len(by.value("nodes").split())
+    except driver.NoAnswer as err:
+        raise LaunchError(f"{err}; is this inside an allocation?") from err
+    if options.walltime is not None:
+        return {"nodes": nodes}
+    try:
+        return {"nodes": nodes, "walltime_s": int(by.value("end_time")) - int(time.time())}
+    except (driver.NoAnswer, ValueError) as err:
+        raise LaunchError(f"{err}; type --walltime TIME") from err
+
+
+def guessed(root: Path) -> str:
+    """The site that this host belongs to.
+
+    Raises: Refused: none, or more than one.
+    """
+    program = 'source "$1/lib/environment.sh" && shift && ol_environment_site "$@"'
+    words = [str(root), str(root / "sites"), platform.node()]
+    answer = subprocess.run(["bash", "-c", program, "outlast", *words], capture_output=True, text=True, timeout=30)
+    if answer.returncode or not answer.stdout.strip():
+        known = ", ".join(site.names(root))
+        raise Refused(f"this host ({platform.node()}) belongs to no known site; name one of {known}")
+    return answer.stdout.strip()

@@ -1,0 +1,42 @@
+"""The jobs of a run in a table: what a person reads in ten seconds."""
+
+import time
+
+from outlast.ledger import Job, Run
+
+HEADS = ("job", "started", "ran", "steps", "ended")
+_SHOWN = 20
+
+
+def table(run: Run) -> str:
+    """One line a job, in order of their start, and one for the whole; the last twenty of a long chain."""
+    jobs = sorted((job for job in run.jobs.values() if job.started_t), key=lambda job: job.started_t or 0)
+    rows = [HEADS, *(_row(job, run.last_t or 0) for job in jobs[-_SHOWN:])]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
+    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    if len(jobs) > _SHOWN:
+        lines.insert(1, f"… {len(jobs) - _SHOWN} earlier jobs")
+    return "\n".join([*lines, _whole(run, jobs)])
+
+
+def _row(job: Job, now: float) -> tuple[str, ...]:
+    started = job.started_t or 0
+    steps = f"{job.from_step or 0} to {job.step}" if job.step is not None else "none"
+    ended = f"{job.end} ({job.evidence})" if job.evidence else job.end
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(started))
+    return (job.id, when, _clock((job.ended_t or now) - started), steps, _printable(ended) or "not yet")
+
+
+def _whole(run: Run, jobs: list[Job]) -> str:
+    state = "finished" if run.finished else f"held: {_printable(run.held)}" if run.held else "goes on"
+    steps = f"step {run.step}, {run.durable_step or 0} is safe" if run.step is not None else "no step yet"
+    return f"{len(jobs)} job{'s' * (len(jobs) != 1)}; {steps}; {state}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else " " for char in text)
