@@ -80,7 +80,7 @@ def folder(key: str, text: str) -> str:
 
 
 def value(text: str) -> str:
-    """One text as a Bash word, always in quotes; {user}, {user_initial} and {home} become the variables they stand for."""
+    """One text as a Bash word, in quotes; {user}, {user_initial} and {home} become the variables they stand for."""
     parts = re.split(r"(\{user\}|\{user_initial\}|\{home\})", text)
     return "".join(RUN_TIME.get(part) or _quoted(part) for part in parts if part) or "''"
 

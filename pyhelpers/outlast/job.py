@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from outlast import schema
 from outlast.preset import Preset
@@ -136,6 +137,17 @@ def _check_shape(job: Job) -> None:
     for name in job.env:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise Refused(f"env.{name} is no name of a variable")
+    if re.search(r"[\x00-\x1f\x7f]", job.mail.to):
+        raise Refused(f"mail.to {job.mail.to!r} has a control character")
+    _check_end_date(job.guard.end_date)
+
+
+def _check_end_date(text: str) -> None:
+    try:
+        if text:
+            datetime.fromisoformat(text)
+    except ValueError as err:
+        raise Refused(f"guard.end_date is a day such as 2027-01-31, not {text!r}") from err
 
 
 def _check_account(job: Job, site: Site) -> None:

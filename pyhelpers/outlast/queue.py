@@ -57,17 +57,21 @@ def check(site: Site, name: str, nodes: int, walltime_s: int, chain: bool) -> No
     why = refusal(find(site, name), nodes, walltime_s, chain)
     if why is None:
         return
-    fitting = [q for q in site.queues if refusal(site.queues[q], nodes, walltime_s, chain) is None]
-    raise Refused(f"{site.name}'s queue {name} {why}; {_advice(site, name, fitting, nodes, chain)}")
+    raise Refused(f"{site.name}'s queue {name} {why}; {_advice(site, name, nodes, walltime_s, chain)}")
 
 
-def _advice(site: Site, name: str, fitting: list[str], nodes: int, chain: bool) -> str:
-    if fitting:
-        return f"type --queue {fitting[0]}"
-    queue = site.queues[name]
-    if chain and not queue.chain:
+def _advice(site: Site, name: str, nodes: int, walltime_s: int, chain: bool) -> str:
+    for other, queue in site.queues.items():
+        if refusal(queue, nodes, walltime_s, chain) is None:
+            return f"type --queue {other}"
+    if refusal(find(site, name), nodes, walltime_s, chain=False) is None:
         return "type --set chain=false"
-    top, longest = most_nodes(queue), most_s(queue, nodes)
-    if nodes < queue.min_nodes or (top is not None and nodes > top):
-        return "no other queue fits either; change --nodes (spares count too)"
-    return f"type --walltime {clock(longest or 0)}, or fewer or more nodes"
+    times = {
+        other: longest
+        for other, queue in site.queues.items()
+        if (longest := most_s(queue, nodes)) and refusal(queue, nodes, longest, chain) is None
+    }
+    if not times:
+        return "no other queue takes so many; type another --nodes (spares count too)"
+    best = name if name in times else max(times, key=lambda other: times[other])
+    return f"type {'' if best == name else f'--queue {best} '}--walltime {clock(times[best])}"

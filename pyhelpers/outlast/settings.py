@@ -138,7 +138,7 @@ def _self(install: Install) -> list[Row]:
 
 
 def functions(plan: Plan) -> str:
-    """The job's own functions: its variables, its lines before each launch, and its lines once per run if it has any."""
+    """The job's own functions: its variables, its lines before each launch, and its lines once per run if any."""
     job = plan.job
     exports = tuple(f"export {name}={inline.value(text)}" for name, text in sorted(job.env.items()))
     texts = [

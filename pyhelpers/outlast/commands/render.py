@@ -20,7 +20,10 @@ def main(argv: list[str]) -> int:
         return _answer(options)
     except Refused as err:
         print(f"render: {err}", file=sys.stderr)
-        return 2
+        return err.status
+    except BrokenPipeError:  # `render ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -54,20 +57,25 @@ def _answer(options: argparse.Namespace) -> int:
 
 def typed(options: argparse.Namespace) -> schema.Flat:
     """The keys that the command line sets; an option of its own beats --set."""
-    typed = config.assignments(options.set)
+    values = config.assignments(options.set)
     for name in ("nodes", "account", "queue"):
         if getattr(options, name) is not None:
-            typed |= [config.assignment(f"{name}={getattr(options, name)}", f"--{name}")]
+            values |= [config.assignment(f"{name}={getattr(options, name)}", f"--{name}")]
     if options.walltime is not None:
-        typed["walltime_s"] = config.duration_s(options.walltime)
-    return typed
+        values["walltime_s"] = config.duration_s(options.walltime)
+    return values
 
 
 def user_file() -> Path:
+    """Where the user keeps what is personal: account, mail address."""
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "outlast/config.toml"
 
 
 def script(plan: config.Plan, root: Path) -> str:
+    """The job script, for this installation.
+
+    Raises: Refused: as render.script.
+    """
     from outlast import render, settings  # jinja2 is most of the start-up time: only a script needs it
 
     python = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
@@ -103,6 +111,7 @@ def _write(text: str, path: Path | None) -> None:
     """
     if path is None:
         sys.stdout.write(text)
+        sys.stdout.flush()
         return
     new = path.with_name(f".{path.name}.{os.getpid()}")
     try:
