@@ -55,19 +55,25 @@ _ol_attempt_stage() {
     "$(declare -f ol_checkpoint_arrange); "'umask 077; mkdir -p "$4" && ol_checkpoint_arrange "$1" "$2" "$3" || { echo "outlast: cannot put the checkpoint on $HOSTNAME" >&2; exit 1; }' _ \
     "$OUTLAST_RESUME_FROM" "$OUTLAST_CKPT_DIR" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_LOCAL" &
   pid=$!
-  _ol_attempt_await "$pid"
+  _ol_attempt_await "$pid" "$((OUTLAST_STARTUP_S + 10))"
 }
 
-# Status 2: told to end meanwhile.
-_ol_attempt_await() {
-  while kill -0 "$1" 2>/dev/null; do
+# Status 1: failed or took longer than SEC; 2: told to end meanwhile.
+_ol_attempt_await() { # PID SEC
+  local tick
+  for ((tick = 0; tick < $2 * 5; tick++)); do
+    kill -0 "$1" 2>/dev/null || {
+      wait "$1" || return 1
+      return 0
+    }
     if [[ -e $OUTLAST_STATE/term || -e $OUTLAST_STATE/stop || -e $OUTLAST_STATE/deadline ]]; then
       kill "$1" 2>/dev/null
       return 2
     fi
     sleep 0.2
   done
-  wait "$1" || return 1
+  kill "$1" 2>/dev/null
+  return 1
 }
 
 # A port of this attempt's own: the one before may linger on a dead socket.
@@ -103,9 +109,9 @@ _ol_attempt_environment() {
   set +u # module and conda scripts read unset variables
   ol_site_modules
   ol_job_env
-  export MASTER_ADDR=$master MASTER_PORT=$OUTLAST_PORT PYTHONUNBUFFERED=1
+  export MASTER_ADDR=$master MASTER_PORT=${OUTLAST_PORT:-} PYTHONUNBUFFERED=1
   export OUTLAST_RUN OUTLAST_JOB_ID OUTLAST_ATTEMPT OUTLAST_RANKS_PER_NODE OUTLAST_CKPT_DIR OUTLAST_RESUME OUTLAST_RESUME_STEP
-  export OUTLAST_STOP_FILE=$OUTLAST_LOCAL/stop OUTLAST_DEADLINE=$OUTLAST_DEADLINE_S
+  export OUTLAST_STOP_FILE=$OUTLAST_LOCAL/stop OUTLAST_DEADLINE=${OUTLAST_DEADLINE_S:-}
   _ol_attempt_library_environment "$master"
   ol_site_env
 }
@@ -141,25 +147,33 @@ _ol_attempt_launch() { # MASTER
 }
 
 _ol_attempt_master() {
+  # The ranks of one node meet on its loopback, whatever its name resolves to (127.0.1.1 on Debian).
+  if ((OUTLAST_NODES == 1)); then
+    OUTLAST_MASTER=127.0.0.1
+    return 0
+  fi
   OUTLAST_MASTER=$(ol_environment_master "${OUTLAST_HOSTS[0]}" 2>"$OUTLAST_STATE/master.err") && return 0
-  OUTLAST_WHY=$(head -c 300 "$OUTLAST_STATE/master.err")
+  OUTLAST_WHY=$(sed 's/.*error: //' "$OUTLAST_STATE/master.err" | head -c 300)
   return 1
 }
 
+# In the project folder, with what the ranks will see, on the first node only.
 ol_attempt_prepare() {
-  local pid marker=$OUTLAST_RUN_DIR/prepared text
-  text=$(declare -f ol_job_prepare)
-  [[ $text != *$'\n    :\n}' ]] || return 0 # the job has none
+  local pid status=0 marker=$OUTLAST_RUN_DIR/prepared
+  declare -F ol_job_prepare >/dev/null || return 0
   ! ol_shared test -e "$marker" || return 0
   ol_log_info "prepare: the job's once-per-run step, at most $OUTLAST_PREPARE_LIMIT_S s"
-  timeout -k 5 "$OUTLAST_PREPARE_LIMIT_S" bash -c "$text; cd \"\$1\" && ol_job_prepare" _ \
-    "$OUTLAST_PROJECT" &
+  (
+    trap - TERM USR1 EXIT
+    _ol_attempt_environment ''
+    cd "$OUTLAST_PROJECT" && ol_job_setup && ol_job_prepare
+  ) >"$OUTLAST_STATE/attempt.0.log" 2>&1 &
   pid=$!
-  _ol_attempt_await "$pid" || {
-    local status=$?
-    OUTLAST_WHY="the job's prepare step failed"
+  _ol_attempt_await "$pid" "$OUTLAST_PREPARE_LIMIT_S" || status=$?
+  if ((status != 0)); then
+    OUTLAST_WHY="the job's prepare step failed: $(tail -n 1 "$OUTLAST_STATE/attempt.0.log")"
     return "$status"
-  }
+  fi
   ol_shared touch "$marker"
 }
 

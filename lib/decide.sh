@@ -129,7 +129,8 @@ ol_decide() {
       [[ $OUTLAST_SUCCESSOR != launch ]] || ol_successor_remove
       ol_decide_hold "${OUTLAST_WHY:-$OUTLAST_CLASS: $OUTLAST_EVIDENCE}"
       ;;
-    stop | finish)
+    finish) ol_successor_remove ;;
+    stop)
       ol_successor_remove
       ol_log_info "no further job${OUTLAST_WHY:+ ($OUTLAST_WHY)}; to go on all the same: $(ol_successor_command)"
       [[ $OUTLAST_CLASS != ended_unknown ]] || ol_mail_send "ended, nobody knows why" "$OUTLAST_EVIDENCE"

@@ -62,6 +62,18 @@ _ol_settle_cancelled() {
   ol_decide
 }
 
+# The table of jobs so far goes to the end of the job's log; first the ledger must be there.
+_ol_settle_report() {
+  local left_s
+  left_s=$(_ol_settle_left)
+  if ol_courier_carry "$left_s"; then
+    [[ -e $OUTLAST_STATE/term ]] || ol_py 60 summary "$OUTLAST_RUN_DIR"
+    ol_courier_carry "$left_s"
+  else
+    ol_log_warn "the shared file system did not take the last of the log"
+  fi
+}
+
 ol_settle() {
   : >"$OUTLAST_STATE/settling"
   OUTLAST_EXIT=0
@@ -73,8 +85,7 @@ ol_settle() {
       [[ $OUTLAST_THEN != finish ]] || _ol_settle_finish
     fi
     _ol_settle_cancelled
-    ol_py 60 summary "$OUTLAST_RUN_DIR" >>"$OUTLAST_STATE/job.log" 2>&1
-    ol_courier_carry "$(_ol_settle_left)" || ol_log_warn "the shared file system did not take the last of the log"
+    _ol_settle_report
     _ol_settle_cancelled
   fi
   [[ -z ${OUTLAST_GENERATION_MINE:-} ]] || ol_lease_release
