@@ -1,0 +1,248 @@
+"""A lab as a scenario sees it: alice submits, root causes accidents, the ledger is read behind the file server's back.
+
+`Lab` is one cluster of tests/lab/lab. What is read of a run comes from the disk that the frozen or thawed
+/lustre/orion is served from, so looking never waits and never disturbs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+HERE = Path(__file__).resolve().parent
+CHECKOUT = HERE.parent.parent
+SCRATCH = "/lustre/orion/abc123/scratch/alice"
+PROJECT = f"{SCRATCH}/llm"
+
+Event = dict[str, Any]
+Found = TypeVar("Found")
+
+
+class LabError(AssertionError):
+    """A command in the lab failed, or what a scenario waits for did not come."""
+
+
+def wait_for(look: Callable[[], Found], limit_s: float, what: str) -> Found:
+    """What `look` returns, as soon as it is true.
+
+    Raises: LabError: not within the limit; the message has `what`.
+    """
+    until = time.monotonic() + limit_s
+    while True:
+        found = look()
+        if found:
+            return found
+        if time.monotonic() > until:
+            raise LabError(f"waited {limit_s:.0f} s in vain for {what}")
+        time.sleep(0.2)
+
+
+@dataclass
+class Lab:
+    """One cluster; `run` is the run that its scenario is about."""
+
+    dir: Path
+    run: str = "train"
+    marks: dict[str, float] = field(default_factory=dict)
+
+    # ── commands ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def command(self, *words: str, limit_s: float = 60, check: bool = True, stdin: str = "") -> str:
+        """What `lab WORDS` prints. Raises: LabError: its status is not 0 (unless `check` is off) or time is up."""
+        try:
+            done = subprocess.run(
+                [str(HERE / "lab"), "--dir", str(self.dir), *words],
+                input=stdin,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=limit_s,
+            )
+        except subprocess.TimeoutExpired as err:
+            raise LabError(f"lab {shlex.join(words)}: no end within {limit_s:.0f} s") from err
+        if check and done.returncode:
+            raise LabError(f"lab {shlex.join(words)}: status {done.returncode}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def alice(self, *words: str, host: str = "head", limit_s: float = 60, check: bool = True) -> str:
+        """What a command of alice's prints, run in her project folder."""
+        return self.command("as", "alice", host, "env", "-C", PROJECT, *words, limit_s=limit_s, check=check)
+
+    def root(self, host: str, *words: str, check: bool = True) -> str:
+        """What a command of root's prints."""
+        return self.command("root", host, *words, check=check)
+
+    def outlast(self, *words: str, check: bool = True) -> str:
+        """What alice's `outlast WORDS` prints."""
+        return self.alice(str(CHECKOUT / "bin/outlast"), *words, check=check)
+
+    # ── jobs ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def render(self, *options: str, job: str = str(HERE / "jobs/train.toml"), script: str = "job.sh") -> Path:
+        """The script that alice renders for Frontier into her project folder, as the machine sees it."""
+        words = [str(CHECKOUT / "bin/render"), "frontier", job, "--account", "abc123", *options, "-o", script]
+        self.alice(*words)
+        return self.on_disk(f"{PROJECT}/{script}")
+
+    def submit(self, *options: str, script: str = "job.sh") -> str:
+        """The id of the job that `sbatch` makes of a script in the project folder."""
+        return self.alice("sbatch", "--parsable", *options, script).strip().partition(";")[0]
+
+    def job(self, job: str) -> dict[str, str]:
+        """What `scontrol show job` knows of it; empty: nothing."""
+        text = self.root("head", "scontrol", "show", "job", "-o", job, check=False)
+        return dict(word.split("=", 1) for word in text.split() if "=" in word)
+
+    def jobs(self, *states: str) -> list[str]:
+        """The ids of the jobs in these states (none given: pending, running, completing), oldest first."""
+        option = ",".join(states) or "pending,running,completing,configuring,suspended"
+        return sorted(self.root("head", "squeue", "-h", "-t", option, "-o", "%i").split(), key=int)
+
+    def wait_until_empty(self, limit_s: float = 120) -> None:
+        """Nobody's job is left, none waits to start."""
+        wait_for(lambda: not self.jobs(), limit_s, "an empty queue")
+
+    def host_of(self, job: str, number: int = 0) -> str:
+        """The name of a job's host: 0 is the batch host."""
+        names = self.root("head", "scontrol", "show", "hostnames", self.job(job)["NodeList"])
+        return names.split()[number]
+
+    def set_job(self, job: str, *settings: str) -> None:
+        """As root: change a job."""
+        self.root("head", "scontrol", "update", f"jobid={job}", *settings)
+
+    # ── the run ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def on_disk(self, path: str) -> Path:
+        """Where a path below /lustre/orion lies on this machine."""
+        return self.dir / "orion" / Path(path).relative_to("/lustre/orion")
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder."""
+        return self.on_disk(f"{SCRATCH}/outlast/{self.run}")
+
+    def events(self, event: str = "", **fields: object) -> list[Event]:
+        """The ledger's events of that name with those fields, in order, each once."""
+        try:
+            lines = (self.folder / "events.jsonl").read_text(errors="replace").splitlines()
+        except FileNotFoundError:
+            return []
+        found: dict[tuple[object, ...], Event] = {}
+        for line in lines:
+            try:
+                entry = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            found.setdefault((entry["job"], entry["restart"], entry["seq"], entry["event"], entry["t"]), entry)
+        wanted = {"event": event, **fields} if event else fields
+        return [e for e in found.values() if all(e.get(key) == value for key, value in wanted.items())]
+
+    def wait_event(self, event: str, limit_s: float = 60, **fields: object) -> Event:
+        """The first such event, as soon as it is in the ledger."""
+        what = " ".join([event, *(f"{key}={value}" for key, value in fields.items())])
+        return wait_for(lambda: self.events(event, **fields), limit_s, f"event {what}")[0]
+
+    def endings(self, job: str = "") -> list[str]:
+        """The classes of the `ended` events, in order."""
+        return [e["class"] for e in self.events("ended", **({"job": job} if job else {}))]
+
+    def successors(self, job: str) -> list[str]:
+        """The jobs that this one has submitted."""
+        return [str(e["successor"]) for e in self.events("submitted", job=job)]
+
+    def durable_steps(self) -> list[int]:
+        """The steps of the checkpoints in the run's folder that are complete, in order."""
+        found = (self.folder / "checkpoints").glob("checkpoint-*/MANIFEST.json")
+        return sorted(int(path.parent.name.removeprefix("checkpoint-")) for path in found)
+
+    def log(self, job: str) -> str:
+        """All that a job wrote: its own log, and those of its ranks."""
+        files = sorted((self.folder / "logs").glob(f"{job}.*"))
+        return "\n".join(path.read_text(errors="replace") for path in files)
+
+    def mails(self) -> list[str]:
+        """All mails sent in this lab, oldest first; the first line has the subject."""
+        return [path.read_text(errors="replace") for path in sorted((self.dir / "mail").glob("*")) if "part" not in path.name]
+
+    # ── the trainer ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def faults(self, *faults: dict[str, object]) -> None:
+        """Order accidents from the trainer (outlast.demo.faults); none: no more accidents."""
+        path = self.on_disk(f"{PROJECT}/faults.json")
+        new = path.with_suffix(".new")
+        new.write_text(json.dumps(faults))
+        new.replace(path)
+
+    def write(self, name: str, text: str, mode: int = 0o644) -> Path:
+        """A file of alice's in her project folder."""
+        path = self.on_disk(f"{PROJECT}/{name}")
+        path.write_text(text)
+        path.chmod(mode)
+        os.chown(path, 61001, 61000)
+        return path
+
+    # ── when something went wrong ─────────────────────────────────────────────────────────────────────────────
+
+    def evidence(self) -> dict[str, str]:
+        """What a person needs to see why a scenario failed: title, text."""
+        shown = {"queue": self.command("root", "head", "squeue", "-t", "all", check=False, limit_s=30)}
+        runs = self.on_disk(f"{SCRATCH}/outlast")
+        for path in sorted(runs.glob("*/events.jsonl")):
+            shown[f"ledger of {path.parent.name}"] = path.read_text(errors="replace")
+        for path in [*sorted(runs.glob("*/logs/*")), *sorted(self.on_disk(PROJECT).glob("*.out"))]:
+            shown[path.name] = _tail(path)
+        for path in sorted((self.dir / "log").glob("slurm*.log")):
+            shown[path.name] = _tail(path, 40)
+        for number, mail in enumerate(self.mails()):
+            shown[f"mail {number}"] = mail
+        return shown
+
+
+def _tail(path: Path, lines: int = 80) -> str:
+    return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+
+
+def _furnish_project(lab: Lab) -> None:
+    # What a user of a Hugging Face Trainer has: a folder with a train.py that takes its arguments.
+    folder = lab.on_disk(PROJECT)
+    folder.mkdir()
+    os.chown(folder, 61001, 61000)
+    lab.write(
+        "train.py",
+        f"import sys\n\nsys.path.insert(0, {str(CHECKOUT / 'pyhelpers')!r})\n"
+        "from outlast.demo.train import main\n\nsys.exit(main())\n",
+    )
+
+
+@contextmanager
+def running(hosts: int = 4, parent: Path | None = None) -> Iterator[Lab]:
+    """A lab, up; gone afterwards, whatever happens."""
+    lab = Lab(Path(tempfile.mkdtemp(prefix="outlast-lab-", dir=parent)))
+    try:
+        lab.command("up", "--hosts", str(hosts), limit_s=120)
+        _furnish_project(lab)
+        yield lab
+    finally:
+        if (lab.dir / "lab").exists():
+            lab.command("down", limit_s=60)
+        shutil.rmtree(lab.dir, ignore_errors=True)
+
+
+def step_of(text: str, pattern: str) -> int:
+    """The number in the first match. Raises: LabError: no match."""
+    found = re.search(pattern, text)
+    if not found:
+        raise LabError(f"no {pattern!r} in {text[-2000:]}")
+    return int(found[1])
