@@ -130,9 +130,20 @@ _ol_attempt_library_environment() {
   ol_environment_network "$1" "${OUTLAST_NET_INTERFACES[@]}"
 }
 
+# What `bash -c` runs as each rank. A command that is one of our own functions goes along with its helpers.
+_ol_attempt_rank_text() {
+  local command=${OUTLAST_COMMAND[0]} also=''
+  if declare -F "$command" >/dev/null; then
+    also=$(compgen -A function "_$command")
+    also="$command ${also//$'\n'/ }"
+  fi
+  # shellcheck disable=SC2086 # names of functions, as words
+  ol_shim_text $also
+}
+
 _ol_attempt_launch() { # MASTER
   local text
-  text=$(ol_shim_text "${OUTLAST_SHIM_ALSO[@]}")
+  text=$(_ol_attempt_rank_text)
   (
     trap - TERM USR1 EXIT
     _ol_attempt_environment "$1"

@@ -116,7 +116,7 @@ ol_ending_attempt() {
   death=$(ol_watch_first_death)
   reason=$(ol_stop_asked)
   newest=$(ol_checkpoint_complete 0 | tail -n 1)
-  ol_progress_is_finished "$OUTLAST_LOG" "${newest#* }" || finished=$?
+  ol_progress_is_finished "$OUTLAST_LOG" "${newest#* }" "$reason" || finished=$?
   [[ -z $newest || ${newest%% *} -le ${OUTLAST_RESUME_STEP:-0} ]] || made=checkpoint
   [[ -z $OUTLAST_STEP ]] || made="step $OUTLAST_STEP"
   if [[ $reason != wrong_resume && $reason != lost ]] && ((finished == 0)); then

@@ -94,7 +94,7 @@ ol_main_open() {
   _ol_main_may_start || return
   ol_ledger_add started host="${HOSTNAME:-?}" nodes:="${#OUTLAST_HOSTS[@]}" \
     durable_step:="$OUTLAST_DURABLE_AT_START" generation:="$((10#$OUTLAST_GENERATION))" version="$OUTLAST_VERSION"
-  ol_py_install
+  ol_py_install & # nobody waits for the reports' tools
   _ol_main_prepare
 }
 

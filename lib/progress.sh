@@ -47,9 +47,10 @@ _ol_progress_hf_finished() {
   ((max > 0 && step >= max))
 }
 
-ol_progress_is_finished() { # LOG NEWEST_CHECKPOINT
+# Trainers say "finished" too when they stop because we asked: then only numbers count.
+ol_progress_is_finished() { # LOG NEWEST_CHECKPOINT ASKED
   local status
-  if [[ -n $OUTLAST_FINISH_REGEX ]] && tail -c 2000000 "$1" 2>/dev/null | grep -qaE -- "$OUTLAST_FINISH_REGEX"; then
+  if [[ -n $OUTLAST_FINISH_REGEX && -z $3 ]] && tail -c 2000000 "$1" 2>/dev/null | grep -qaE -- "$OUTLAST_FINISH_REGEX"; then
     return 0
   fi
   if ((OUTLAST_TARGET_STEP > 0)); then

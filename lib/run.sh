@@ -25,6 +25,7 @@ ol_run_begin() {
   local script=$1
   printf -v OUTLAST_STARTED_S '%(%s)T' -1
   USER=${USER:-$(id -un)}
+  # shellcheck disable=SC2153 # both names exist
   OUTLAST_RUN_DIR=$OUTLAST_RUNS_DIR/$OUTLAST_RUN
   OUTLAST_ATTEMPT=0
   OUTLAST_JOB_ID=$(ol_sched_job_id) || {

@@ -10,9 +10,6 @@
 # Needs    log, ledger, stop, progress, deadline, ending
 # Sourcing it defines the functions above and does nothing else.
 
-# Seconds that the survivors of a dead rank get to say what they saw.
-_ol_watch_peer_grace_s=10
-
 ol_watch_signal() {
   case $1 in
     TERM) printf '%(%s)T\n' -1 >"$OUTLAST_STATE/term" ;;
@@ -52,7 +49,8 @@ _ol_watch_wishes() {
   fi
 }
 
-# After a rank's death the others wait for it in a collective, for minutes or for ever.
+# After a rank's death the others wait for it in a collective, for minutes or for ever. They get ten seconds
+# to say what they saw.
 _ol_watch_deaths() {
   local now_s died_s line
   [[ ! -e $OUTLAST_STATE/asked ]] || return 0
@@ -60,7 +58,7 @@ _ol_watch_deaths() {
   line=$(ol_watch_first_death)
   died_s=${line##* }
   printf -v now_s '%(%s)T' -1
-  ((now_s - ${died_s:-now_s} < _ol_watch_peer_grace_s)) || ol_stop_ask peers
+  ((now_s - ${died_s:-now_s} < 10)) || ol_stop_ask peers
 }
 
 # The first step after a resume must lie beyond the promised one: a silent fresh start is the worst restart.
