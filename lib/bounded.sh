@@ -16,7 +16,8 @@
 ol_bounded() {
   local limit_s=$1 pid ticks
   shift
-  timeout -k 2 "$limit_s" "$@" &
+  # A background command would get no stdin.
+  timeout -k 2 "$limit_s" "$@" <&0 &
   pid=$!
   ticks=$(((limit_s + 3) * 20))
   while kill -0 "$pid" 2>/dev/null; do

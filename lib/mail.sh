@@ -15,23 +15,28 @@ _ol_mail_text() { # SUBJECT TEXT
     "$OUTLAST_MAIL_TO" "$subject" "$2" "$OUTLAST_JOB_ID" "${HOSTNAME:-?}" "$OUTLAST_RUN_DIR"
 }
 
-_ol_mail_command() {
-  local command
-  for command in "$(command -v sendmail)" /usr/sbin/sendmail /usr/lib/sendmail; do
-    [[ ! -x $command ]] || {
-      printf '%s\n' "$command"
-      return 0
-    }
-  done
-  return 1
+# Hand FILE to the site's own command (which reads a whole mail), to sendmail, or to mail. Status 1: none took it.
+_ol_mail_deliver() { # FILE SUBJECT
+  local PATH=$PATH:/usr/sbin:/usr/lib
+  if [[ -n ${OUTLAST_MAIL_COMMAND:-} ]]; then
+    # shellcheck disable=SC2086 # a command with its options
+    ol_bounded 10 $OUTLAST_MAIL_COMMAND <"$1"
+  elif command -v sendmail >/dev/null; then
+    ol_bounded 10 sendmail -t -oi <"$1"
+  elif command -v mail >/dev/null; then
+    sed '1,/^$/d' "$1" >"$1.body"
+    ol_bounded 10 mail -s "[outlast] $OUTLAST_RUN: $2" -- "$OUTLAST_MAIL_TO" <"$1.body"
+  else
+    return 1
+  fi
 }
 
 ol_mail_send() {
-  local file command
+  local file
   [[ -n ${OUTLAST_MAIL_TO:-} ]] || return 0
   printf -v file '%s/mail.%(%s)T.%d' "$OUTLAST_STATE" -1 "$RANDOM"
   _ol_mail_text "$@" >"$file"
-  if command=$(_ol_mail_command) && ol_bounded 10 "$command" -t -oi <"$file"; then
+  if _ol_mail_deliver "$file" "$1"; then
     return 0
   fi
   ol_log_warn "no mail from this node: the message waits in $OUTLAST_RUN_DIR/outbox"

@@ -50,6 +50,8 @@ _ol_main_know() {
   OUTLAST_DURABLE_AT_START=0
   ((status != 0)) || OUTLAST_DURABLE_AT_START=${answer%% *}
   OUTLAST_DURABLE_STEP=$OUTLAST_DURABLE_AT_START
+  # The sidecar need not copy what a node is given to resume from.
+  printf '%d\n' "$OUTLAST_DURABLE_AT_START" >"$OUTLAST_STATE/durable_step"
 }
 
 # What cut off the last job was too short for its save.
@@ -94,7 +96,7 @@ ol_main_open() {
   _ol_main_may_start || return
   ol_ledger_add started host="${HOSTNAME:-?}" nodes:="${#OUTLAST_HOSTS[@]}" \
     durable_step:="$OUTLAST_DURABLE_AT_START" generation:="$((10#$OUTLAST_GENERATION))" version="$OUTLAST_VERSION"
-  ol_py_install & # nobody waits for the reports' tools
+  ol_py_install >/dev/null & # nobody waits for the reports' tools
   _ol_main_prepare
 }
 

@@ -14,7 +14,10 @@
 
 # Status 1: no folder of our own on this node. /tmp may be shared, so nobody else's folder is taken.
 _ol_run_local() {
-  OUTLAST_LOCAL=$OUTLAST_LOCAL_BASE/outlast.$OUTLAST_JOB_ID
+  local sum
+  # Two queues of one machine may count alike; a job and its requeue share run and number.
+  sum=$(cksum <<<"$OUTLAST_RUN_DIR")
+  OUTLAST_LOCAL=$OUTLAST_LOCAL_BASE/outlast.$OUTLAST_JOB_ID.${sum%% *}
   OUTLAST_STATE=$OUTLAST_LOCAL/state
   # A requeued job finds what its first run left on this node.
   [[ ! -O $OUTLAST_LOCAL ]] || rm -rf "$OUTLAST_LOCAL"

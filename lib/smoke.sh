@@ -79,7 +79,7 @@ _ol_smoke_mail() {
 
 _ol_smoke_chain() {
   if [[ -n ${OUTLAST_RESUME_STEP:-} ]]; then
-    _ol_smoke_say ok submit "job $OUTLAST_JOB_ID was submitted from a job's node and resumes at step $OUTLAST_RESUME_STEP"
+    _ol_smoke_say ok submit "job $OUTLAST_JOB_ID was submitted from a job's node and resumes from checkpoint $OUTLAST_RESUME_STEP"
   else
     _ol_smoke_say unknown submit "first job; the second one proves that a job can be submitted from here"
   fi
