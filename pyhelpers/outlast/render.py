@@ -56,6 +56,8 @@ def filled(plan: Plan, root: Path, install: settings.Install) -> str:
         )
     except jinja2.TemplateNotFound as err:
         raise Refused(f"{where} is missing: {plan.site.name} has scheduler {plan.site.scheduler!r}") from err
+    except jinja2.TemplateSyntaxError as err:
+        raise Refused(f"templates/{err.name}: line {err.lineno}: {err.message}") from err
     except jinja2.UndefinedError as err:
         raise Refused(f"{where}: {err.message}") from err
     copy.check()

@@ -1,0 +1,70 @@
+from pathlib import Path
+
+import pytest
+import trees
+
+from outlast import job
+from outlast.refused import Refused
+
+REFUSED = [
+    (("account=",), r"lake needs an account; type --account NAME, .*\[site.lake\]"),
+    (("account=a b",), "account 'a b' goes into a directive"),
+    (("account=a\nb",), "account 'a.nb' goes into a directive"),
+    (("exclude=n1\tn2",), "exclude .* goes into a directive"),
+    (("reservation=x\x07",), "reservation .* goes into a directive"),
+    (("directives=--comment=a b",), "directives .* goes into a directive"),
+    (("directives=--comment='a'",), "directives .* goes into a directive"),
+    (("run=a b",), "run 'a b' names a folder"),
+    (("run=../x",), "run '../x' names a folder"),
+    (("nodes=0",), "nodes is 0"),
+    (("command=",), "command is missing"),
+    (("command=x {ckptdir}",), r"command has \{ckptdir\} \(did you mean \{ckpt_dir\}\?\)"),
+    (("command=x --from={resume}",), "stands alone"),
+    (("command=x {target_step}",), "progress.target_step=N too"),
+    (("walltime_s=899",), "start-up 300 s, one checkpoint interval 300 s and margin 300 s are 900 s"),
+    (("preset=torchtitan",), "preset torchtitan writes parts .*storage=shared"),
+    (("preset=torchrun", "command=torchrun --max_restarts 3 t.py"), "command has --max-restarts"),
+    (("preset=torchrun", "command=torchrun --max-restarts=3 t.py"), "command has --max-restarts"),
+    (("env.WANDB_API_KEY=1",), "env.WANDB_API_KEY looks like a secret: .*setup = "),
+    (("env.HF_TOKEN=1",), "env.HF_TOKEN looks like a secret"),
+    (("env.db_password=1",), "env.db_password looks like a secret"),
+    (("setup=export HF_TOKEN=hf_abc",), "setup looks like it sets a secret"),
+    (("env.A-B=1",), "env.A-B is no name of a variable"),
+    (("online=true",), "lake has no proxy"),
+    (("guard.end_date=soon",), "guard.end_date is a day"),
+    (("mail.to=a@b\nBcc: c",), "mail.to .* control character"),
+]
+
+
+def check(tmp_path: Path, *assignments: str, site: str = trees.SITE) -> None:
+    text = trees.JOB + '[checkpoint]\nstorage = "local"\ninterval_s = 300\n'
+    plan = trees.plan(trees.make(tmp_path, site=site, job=text), *assignments)
+    job.check(plan.job, plan.site, plan.preset)
+
+
+@pytest.mark.parametrize(("assignments", "message"), REFUSED)
+def test_check_refuses_in_one_line(tmp_path: Path, assignments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(Refused, match=message) as refused:
+        check(tmp_path, *assignments)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        "walltime_s=900",
+        "setup=source ~/.config/outlast/secrets.sh",
+        "setup=export HF_TOKEN=$(cat ~/.hf)",
+        'command=x --fsdp_config {"min":1} {run}-{nodes}x{ranks}',
+        "preset=torchrun",
+        "env.TOKENIZERS_PARALLELISM=false",
+        "guard.end_date=2027-01-31",
+    ],
+)
+def test_check_takes(tmp_path: Path, assignment: str) -> None:
+    check(tmp_path, assignment)
+
+
+def test_check_refuses_local_storage_in_memory(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"lake has no node-local disk .* checkpoint\.storage=shared"):
+        check(tmp_path, site=trees.SITE.replace("local_is_disk = true", ""))

@@ -1,0 +1,78 @@
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import trees
+
+from outlast import settings
+
+
+def block(tmp_path: Path, *assignments: str) -> dict[str, str]:
+    """The settings as Bash sees them."""
+    text = settings.block(trees.plan(trees.make(tmp_path), *assignments), trees.INSTALL)
+    script = f"USER=bob\n{text}\nfor v in ${{!OUTLAST_@}}; do declare -n r=$v; printf '%s=%s\\0' $v \"${{r[*]}}\"; done"
+    out = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout
+    return dict(item.split("=", 1) for item in out.split("\0")[:-1])
+
+
+def test_block_sets_what_a_job_script_reads(tmp_path: Path) -> None:
+    values = block(tmp_path, "exclude=lake1,lake2", "chain=false")
+    assert values["OUTLAST_RUNS_DIR"] == "/lus/abc123/bob"
+    assert values["OUTLAST_LOCAL_BASE"] == "/mnt/bb/bob"
+    assert values["OUTLAST_THREADS"] == "7"
+    assert values["OUTLAST_LAUNCH_ARGS"] == "--gpu-bind=closest"
+    assert values["OUTLAST_COMMAND"] == "python3 train.py --output_dir {ckpt_dir} {resume}"
+    assert values["OUTLAST_RESUME_ARGS"] == "--resume_from_checkpoint {ckpt}"
+    assert (values["OUTLAST_CHAIN"], values["OUTLAST_EXCLUDE"]) == ("0", "lake1,lake2")
+
+
+def test_every_line_is_one_plain_assignment(tmp_path: Path) -> None:
+    text = settings.block(trees.plan(trees.make(tmp_path)), trees.INSTALL)
+    first, *rest = [line for line in text.splitlines() if line]
+    assert first.startswith("USER=")
+    assert all(re.match(r"OUTLAST_[A-Z_]+=", line) for line in rest)
+
+
+def test_every_setting_that_bash_reads_is_set(tmp_path: Path) -> None:
+    """What lib reads without a default, a setting gives, or lib or a template sets itself."""
+    root = Path(settings.__file__).parents[2]
+    bash = "\n".join(path.read_text() for path in [*root.glob("lib/**/*.sh"), *root.glob("templates/*.j2")])
+    code = re.sub(r"^\s*#.*$", "", bash, flags=re.M)
+    read = set(re.findall(r"\$\{?#?(OUTLAST_[A-Z_]+)(?![A-Z_]*[:-])", code))
+    made = set(re.findall(r"(?:^|[\s;(])(OUTLAST_[A-Z_]+)(?:\+?=| |$)", code, re.M))
+    assert read - made - block(tmp_path).keys() == set()
+
+
+def test_the_target_step_goes_into_command_and_regex(tmp_path: Path) -> None:
+    values = block(tmp_path, "progress.target_step=70", "command=python3 t.py --max_steps {target_step}")
+    assert values["OUTLAST_COMMAND"].endswith("--max_steps 70")
+    assert values["OUTLAST_STEP_REGEX"] == r"\| *([0-9]+)/70 \["
+
+
+def test_directives_ask_for_spares_too(tmp_path: Path) -> None:
+    plan = trees.plan(trees.make(tmp_path), "spares=2", "reservation=today", "queue=debug", "directives=--licenses=x:1")
+    assert settings.directives(plan) == [
+        "--job-name=small",
+        "--account=ABC123",
+        "--partition=batch",
+        "--qos=debug",
+        "--nodes=6",
+        "--time=1:00:00",
+        "--reservation=today",
+        "--constraint=nvme",
+        "--licenses=x:1",
+    ]
+
+
+def test_functions_export_variables_and_hold_the_jobs_lines(tmp_path: Path) -> None:
+    plan = trees.plan(trees.make(tmp_path), "env.A=x y", "setup=echo set up")
+    run = f"{settings.functions(plan)}\nol_job_env; ol_job_setup; printenv A; declare -F ol_job_prepare"
+    done = subprocess.run(["bash", "-c", run], capture_output=True, text=True, check=False)
+    assert done.stdout == "set up\nx y\n"
+
+
+def test_prepare_is_there_only_if_the_job_has_it(tmp_path: Path) -> None:
+    plan = trees.plan(trees.make(tmp_path))
+    more = replace(plan, job=replace(plan.job, prepare=("make index",)))
+    assert "ol_job_prepare()" in settings.functions(more)

@@ -1,0 +1,47 @@
+from pathlib import Path
+
+import pytest
+import trees
+
+from outlast import site, tree
+from outlast.refused import Refused
+
+ROOT = tree.root()
+
+
+def test_load_reads_the_facts_of_a_site(tmp_path: Path) -> None:
+    lake = site.load(trees.make(tmp_path), "lake")
+    assert (lake.ranks_per_node, lake.queues["batch"].bins[1]) == (8, site.Bin(183, 21600))
+
+
+def test_load_names_the_nearest_site(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"no site lak \(did you mean lake\?\)"):
+        site.load(trees.make(tmp_path), "lak")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (trees.SITE.replace("qos", "qso"), r"queues.debug: unknown key qso \(did you mean qos\?\)"),
+        (trees.SITE.replace('queue = "batch"', 'queue = "main"'), "queue is 'main', not one of its queues"),
+        (trees.SITE.replace('name = "lake"', 'name = "sea"'), "name is 'sea', and the folder is lake"),
+        ("name = x", r"sites/lake/site\.toml: .*line 1"),
+    ],
+)
+def test_load_refuses_a_wrong_file(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(Refused, match=message):
+        site.load(trees.make(tmp_path, site=text), "lake")
+
+
+def test_jobs_leaves_the_facts_out(tmp_path: Path) -> None:
+    assert site.jobs(trees.make(tmp_path), "lake") == ["small"]
+
+
+@pytest.mark.parametrize("name", site.names(ROOT))
+def test_every_site_has_a_page_in_the_manual(name: str) -> None:
+    assert (ROOT / f"docs/sites/{name}.md").is_file()
+
+
+@pytest.mark.parametrize("name", site.names(ROOT))
+def test_every_site_has_a_smoke_job_and_another(name: str) -> None:
+    assert len(site.jobs(ROOT, name)) > 1 and "smoke" in site.jobs(ROOT, name)

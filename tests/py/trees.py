@@ -1,0 +1,98 @@
+"""A small tree with a site of two queues, for tests of what is rendered from one."""
+
+from pathlib import Path
+
+from outlast import config, settings
+
+INSTALL = settings.Install("/usr/bin/python3.11", "/opt/outlast/.venv/bin/python", "/opt/outlast")
+
+SITE = """
+name = "lake"
+scheduler = "slurm"
+summary = "a test"
+hosts = ['lake[0-9]+']
+account_required = true
+ranks_per_node = 8
+cores_per_node = 56
+runs_dir = "/lus/{account}/{user}"
+local_dir = "/mnt/bb/{user}"
+local_is_disk = true
+queue = "batch"
+directives = ["--constraint=nvme"]
+launch = ["--gpu-bind=closest"]
+
+[queues.batch]
+partition = "batch"
+bins = [{ max_nodes = 91, walltime_s = 7200 }, { max_nodes = 183, walltime_s = 21600 }]
+
+[queues.extended]
+partition = "extended"
+max_nodes = 64
+walltime_s = 86400
+
+[queues.debug]
+partition = "batch"
+qos = "debug"
+chain = false
+walltime_s = 7200
+"""
+
+JOB = """
+summary = "a test"
+nodes = 4
+walltime_s = 3600
+account = "ABC123"
+preset = "hf"
+command = "python3 train.py --output_dir {ckpt_dir} {resume}"
+"""
+
+TEMPLATE = """#!/bin/bash -l
+{% for line in directives %}
+#SBATCH {{ line }}
+{% endfor %}
+<# not for the reader #>
+{{ settings }}
+main() {
+  printf '%s\\n' "${#OUTLAST_COMMAND[@]}"
+}
+{{ job_functions }}
+{{ site_env() }}
+{{ inline("log") }}
+main "$@"
+"""
+
+LOG = """# shellcheck shell=bash
+# lib/log.sh - one line a message
+#
+# Needs    nothing
+ol_log_info() { printf '%s\\n' "$*" >&2; }
+"""
+
+SITE_ENV = """# shellcheck shell=bash
+# sites/lake/env.sh - nothing
+#
+# Needs    nothing
+ol_site_env() { :; }
+"""
+
+
+def make(root: Path, site: str = SITE, job: str = JOB, template: str = TEMPLATE) -> Path:
+    """The root of a tree with the site lake and its job small."""
+    write(root / "sites/lake/site.toml", site)
+    write(root / "sites/lake/small.toml", job)
+    write(root / "sites/lake/env.sh", SITE_ENV)
+    write(root / "templates/slurm.sh.j2", template)
+    write(root / "lib/log.sh", LOG)
+    return root
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def plan(root: Path, *assignments: str, user: str = "") -> config.Plan:
+    """The plan of the job small, with these KEY=VALUE on the command line and this user file."""
+    file = write(root / "user.toml", user)
+    return config.plan(root, "lake", "small", file, config.assignments(list(assignments)))
