@@ -2,7 +2,7 @@
 # lib/bounded.sh - run a command that may never come back
 #
 # Functions
-#   ol_bounded SEC CMD...      run CMD for at most SEC seconds; its status, or 124
+#   ol_bounded SEC CMD...      run CMD, without stdin, for at most SEC seconds; its status, or 124
 #   ol_bounded_print SEC CMD.. the same, and print what it wrote on stdout
 #   ol_shared CMD...           a command that touches the shared file system
 #   ol_shared_print CMD...     the same, and print what it wrote on stdout
@@ -16,8 +16,7 @@
 ol_bounded() {
   local limit_s=$1 pid ticks
   shift
-  # A background command would get no stdin.
-  timeout -k 2 "$limit_s" "$@" <&0 &
+  timeout -k 2 "$limit_s" "$@" &
   pid=$!
   ticks=$(((limit_s + 3) * 20))
   while kill -0 "$pid" 2>/dev/null; do

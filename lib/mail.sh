@@ -17,15 +17,15 @@ _ol_mail_text() { # SUBJECT TEXT
 
 # Hand FILE to the site's own command (which reads a whole mail), to sendmail, or to mail. Status 1: none took it.
 _ol_mail_deliver() { # FILE SUBJECT
-  local PATH=$PATH:/usr/sbin:/usr/lib
+  local -x PATH=$PATH:/usr/sbin:/usr/lib
+  # shellcheck disable=SC2016 # expanded by the child
   if [[ -n ${OUTLAST_MAIL_COMMAND:-} ]]; then
-    # shellcheck disable=SC2086 # a command with its options
-    ol_bounded 10 $OUTLAST_MAIL_COMMAND <"$1"
+    ol_bounded 10 bash -c "$OUTLAST_MAIL_COMMAND"' <"$1"' _ "$1"
   elif command -v sendmail >/dev/null; then
-    ol_bounded 10 sendmail -t -oi <"$1"
+    ol_bounded 10 bash -c 'sendmail -t -oi <"$1"' _ "$1"
   elif command -v mail >/dev/null; then
-    sed '1,/^$/d' "$1" >"$1.body"
-    ol_bounded 10 mail -s "[outlast] $OUTLAST_RUN: $2" -- "$OUTLAST_MAIL_TO" <"$1.body"
+    ol_bounded 10 bash -c 'sed "1,/^$/d" "$1" | mail -s "$2" -- "$3"' _ \
+      "$1" "[outlast] $OUTLAST_RUN: $2" "$OUTLAST_MAIL_TO"
   else
     return 1
   fi
