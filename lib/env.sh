@@ -68,5 +68,7 @@ mkdir -m 0700 -- "$_ol_env_caches" 2>/dev/null || [[ -O $_ol_env_caches && ! -L 
   _ol_env_caches=$(mktemp -d)
 ol_environment_caches "$_ol_env_caches"
 mapfile -t _ol_env_known < <(ol_environment_fact "$_ol_env_site" net_interfaces)
-ol_environment_network "${MASTER_ADDR:-}" ${_ol_env_known[@]+"${_ol_env_known[@]}"} || :
-unset _ol_env_root _ol_env_site _ol_env_known _ol_env_proxy _ol_env_cores _ol_env_ranks _ol_env_caches
+_ol_env_master=$(ol_environment_master "${MASTER_ADDR:-${HOSTNAME-}}" 2>/dev/null) || _ol_env_master=''
+ol_environment_network "$_ol_env_master" ${_ol_env_known[@]+"${_ol_env_known[@]}"} || :
+unset _ol_env_root _ol_env_site _ol_env_known _ol_env_proxy _ol_env_cores _ol_env_ranks _ol_env_caches \
+  _ol_env_master

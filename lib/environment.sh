@@ -167,6 +167,7 @@ _ol_environment_present() {
 #                     (pytorch/pytorch torch/csrc/distributed/c10d/init.cpp). One is enough for its small messages,
 #                     and unset it takes the address of the host's name: 127.0.1.1 on Debian.
 # TP_SOCKET_IFNAME    one name, compared whole (pytorch/pytorch torch/csrc/distributed/rpc/tensorpipe_agent.cpp)
+# IPV4 is the master's; empty: not known, the names alone must do.
 # Status 1: no interface found; IPv4 is asked for, and the names are left to the libraries.
 ol_environment_network() {
   local to=$1 towards='' present=''
@@ -178,10 +179,10 @@ ol_environment_network() {
   [[ $towards != lo ]] || present=''
   [[ -n $present ]] || present=${towards%%:*}
   [[ -n $towards ]] || towards=${present%%,*}
-  [[ -n $present ]] || {
-    ol_log_warn "no network interface found towards ${to:-other nodes}; NCCL and Gloo choose by themselves"
+  if [[ -z $present ]]; then
+    [[ -z $to ]] || ol_log_warn "no network interface found towards $to; NCCL and Gloo choose by themselves"
     return 1
-  }
+  fi
   ol_environment_default NCCL_SOCKET_IFNAME "$present"
   ol_environment_default GLOO_SOCKET_IFNAME "$towards"
   ol_environment_default TP_SOCKET_IFNAME "$towards"
