@@ -39,7 +39,11 @@ class Event:
 
 @dataclass(frozen=True)
 class Job:
-    """One job of the chain, as far as the ledger tells: `end` is the class of its end, empty while it has none."""
+    """One job of the chain, as far as the ledger tells.
+
+    `end` is the class of its end, empty while it has none; `attempt_end` that of its last attempt while the job
+    has not launched another one.
+    """
 
     id: str
     parent: str = ""
@@ -52,6 +56,7 @@ class Job:
     attempts: int = 0
     from_step: int | None = None
     step: int | None = None
+    attempt_end: str = ""
     end: str = ""
     evidence: str = ""
     then: str = ""
@@ -169,7 +174,7 @@ def _after(run: Run, event: Event) -> Run:
         case "started":
             return _started(run, event)
         case "launched":
-            return _with_job(run, event, attempts=max(event.attempt, 1))
+            return _with_job(run, event, attempts=max(event.attempt, 1), attempt_end="")
         case "first_step" | "progress" | "checkpoint_local":
             return _with_step(run, event)
         case "checkpoint_durable":
@@ -179,6 +184,7 @@ def _after(run: Run, event: Event) -> Run:
         case "left":
             return _with_job(run, event, ended_t=event.t, end="left", evidence=event.text("why"), then="leave")
         case "held":
+            run = _closed(run, event)
             return replace(run, held=event.text("why") or "no reason given", todo=event.text("todo"))
         case "resumed":
             return replace(run, held="", todo="", finished=False)
@@ -188,6 +194,7 @@ def _after(run: Run, event: Event) -> Run:
 
 
 def _submitted(run: Run, event: Event) -> Run:
+    run = _closed(run, event)
     job = run.jobs.get(event.text("successor"), Job(event.text("successor")))
     job = replace(job, parent=event.job, name=event.text("name"), submitted_t=event.t)
     return replace(run, jobs={**run.jobs, job.id: job})
@@ -218,7 +225,15 @@ def _with_durable(run: Run, event: Event) -> Run:
 
 def _ended(run: Run, event: Event) -> Run:
     run = _with_durable(_with_step(run, event), event)
-    if event.text("then") == "relaunch":
+    end, then = event.text("class") or "unknown", event.text("then")
+    run = _with_job(run, event, attempt_end=end, evidence=event.text("evidence"), then=then)
+    return run if then == "relaunch" else _with_job(run, event, end=end, ended_t=event.t)
+
+
+def _closed(run: Run, event: Event) -> Run:
+    """The run after its job, which wanted to launch again after a failure, was kept from it: the job ends with that."""
+    job = run.jobs.get(event.job)
+    if job is None or job.end or not job.attempt_end:
         return run
-    end = {"end": event.text("class") or "unknown", "evidence": event.text("evidence"), "then": event.text("then")}
-    return _with_job(run, event, ended_t=event.t, **end)
+    then = "hold" if event.name == "held" else "submit"
+    return _with_job(run, event, end=job.attempt_end, ended_t=event.t, then=then)

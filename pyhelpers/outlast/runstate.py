@@ -66,11 +66,11 @@ def word(run: Run, answers: Mapping[str, State | None], asked: Asked) -> tuple[s
         return "finished", ""
     if None in answers.values():
         return "unknown", next(job for job, state in answers.items() if state is None)
-    if asked.hold or run.held:
-        return "held", ""
     end = run.last_end()
     if asked.stop or (end and end.end == "stopped"):
         return "stopped", ""
+    if asked.hold or run.held:
+        return "held", ""
     if run.open_jobs():
         return "lost", run.open_jobs()[-1].id
     return ("ended" if end else "new"), ""

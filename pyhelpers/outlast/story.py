@@ -1,5 +1,6 @@
 """The ledger in words: one line an event, for a person."""
 
+import re
 import time
 from collections.abc import Callable
 
@@ -25,7 +26,15 @@ _ENDS = {
     "crash": "crashed",
     "internal": "ended without a decision of ours",
 }
-_THEN = {"relaunch": "starting again", "hold": "no further job", "leave": "", "finish": "", "submit": ""}
+_THEN = {"relaunch": "starts again", "hold": "no further job", "stop": "no further job"}
+_ASKED = {
+    "deadline": "its time is nearly over",
+    "stop": "somebody asked for it",
+    "outside": "the job was signalled",
+    "lost": "the run is another job's",
+    "wrong_resume": "it began at a wrong step",
+    "peers": "a rank died, and the others would wait for it",
+}
 
 
 def clock(t: float) -> str:
@@ -67,19 +76,31 @@ def _from(event: Event, key: str) -> str:
     return f", with a checkpoint of step {step}" if step else ", without a checkpoint"
 
 
+def _staged(who: str, event: Event) -> str:
+    step = event.number("step")
+    return f"{who} has the checkpoint of step {step} on its nodes" if step else f"{who} has its nodes ready"
+
+
 def _launched(who: str, event: Event) -> str:
     step = event.number("step")
     attempt = f", attempt {event.attempt}" if event.attempt > 1 else ""
     return f"{who} launched the trainer" + (f" from step {step}" if step else " from the beginning") + attempt
 
 
+def _signal(who: str, event: Event) -> str:
+    name, origin = event.text("name"), event.text("from")
+    if name != "stop":
+        return f"{who} got {name} from {origin or 'somewhere'}"
+    return f"{who} asks the trainer to stop: {_ASKED.get(origin, origin)}"
+
+
 def _ended(who: str, event: Event) -> str:
     step = event.number("step")
-    evidence = event.text("evidence")
+    evidence = re.sub(r"^outlast: | at \d{10}$", "", event.text("evidence"))
     text = f"{who} {_ENDS.get(event.text('class'), 'ended: ' + event.text('class'))}"
     text += f" at step {step}" if step is not None else ""
     text += f" ({evidence})" if evidence else ""
-    then = _THEN.get(event.text("then"), event.text("then"))
+    then = _THEN.get(event.text("then"))
     return f"{text}; {then}" if then else text
 
 
@@ -92,12 +113,12 @@ _STORIES: dict[str, Callable[[str, Event], str]] = {
     "submitted": _submitted,
     "started": _started,
     "launched": _launched,
-    "staged": lambda who, e: f"{who} has the checkpoint of step {e.text('step')} on its nodes",
+    "staged": _staged,
     "first_step": lambda who, e: f"{who} trains: first step is {e.text('step')}",
     "progress": lambda who, e: f"{who} is at step {e.text('step')}",
     "checkpoint_local": lambda who, e: f"{who} saved step {e.text('step')} on its node",
     "checkpoint_durable": lambda who, e: f"{who} has step {e.text('step')} safe in the run directory",
-    "signal": lambda who, e: f"{who} got {e.text('name')} from {e.text('from') or 'somewhere'}",
+    "signal": _signal,
     "ended": _ended,
     "left": lambda who, e: f"{who} left: {e.text('why')}",
     "held": _held,

@@ -70,6 +70,13 @@ def test_fold_keeps_a_job_open_when_only_an_attempt_has_ended() -> None:
     assert [job.id for job in run.open_jobs()] == ["1"]
 
 
+def test_fold_ends_a_job_that_submits_instead_of_launching_again() -> None:
+    run = folded("1 started", "1 ended class=crash then=relaunch", "1 submitted successor=2")
+    assert (run.jobs["1"].end, [job.id for job in run.open_jobs()]) == ("crash", ["2"])
+    run = folded("1 started", "1 ended class=crash then=relaunch", "1 launched", "1 submitted successor=2")
+    assert [job.id for job in run.open_jobs()] == ["1", "2"]
+
+
 def test_fold_opens_a_requeued_job_again_when_it_starts() -> None:
     run = folded("1 started", "1 ended class=requeued then=leave", "1 started")
     assert [job.id for job in run.open_jobs()] == ["1"]

@@ -42,11 +42,12 @@ def test_word_is_lost_when_a_job_vanished_without_an_end() -> None:
         ("1 ended class=stopped then=hold", "stopped"),
         ("1 ended class=cancelled then=leave", "ended"),
         ("1 held why=stuck", "held"),
+        ("1 ended class=stopped then=hold\n1 held why=stopped", "stopped"),
         ("1 finished step=9", "finished"),
     ],
 )
 def test_word_after_the_last_job(end: str, state: str) -> None:
-    assert word(*STARTED, "1 ended class=crash then=hold", end) == (state, "")
+    assert word(*STARTED, "1 ended class=crash then=hold", *end.split("\n")) == (state, "")
 
 
 def test_word_is_unknown_when_the_scheduler_gives_no_answer() -> None:

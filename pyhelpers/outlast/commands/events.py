@@ -34,7 +34,7 @@ def is_over(told: list[ledger.Event]) -> bool:
     """Has the run come to an end that only a person changes, and does no job of it run on?"""
     run = ledger.fold(sorted(told, key=lambda event: event.t))
     end = run.last_end()
-    ended = run.finished or run.held or (end and end.then in ("hold", "leave") and end.end != "requeued")
+    ended = run.finished or run.held or (end and end.then in ("hold", "stop", "leave") and end.end != "requeued")
     return bool(ended) and not run.open_jobs()
 
 

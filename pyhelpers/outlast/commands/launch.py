@@ -11,7 +11,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import NoReturn
 
 from outlast import config, driver, rundir, schema, site, tree
 from outlast.commands import render, submit
@@ -44,10 +43,10 @@ def main(argv: list[str]) -> int:
     if options.dry_run:
         print(f"would make {new.path} and run its job.sh here")
         return 0
-    _become(rundir.create(new.path, new.script, new.project))
+    return _become(rundir.create(new.path, new.script, new.project))
 
 
-def _become(run: rundir.RunDir) -> NoReturn:
+def _become(run: rundir.RunDir) -> int:
     print(
         f"outlast: run {run.name}; in another terminal: outlast events {run.path} --follow", file=sys.stderr, flush=True
     )
