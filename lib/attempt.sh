@@ -194,6 +194,7 @@ ol_attempt_begin() {
   OUTLAST_ATTEMPT=$((OUTLAST_ATTEMPT + 1))
   OUTLAST_LOG=$OUTLAST_STATE/attempt.$OUTLAST_ATTEMPT.log
   : >"$OUTLAST_LOG"
+  : >"$OUTLAST_LOG.said"
   rm -f "$OUTLAST_STATE/asked" "$OUTLAST_LOCAL/stop"
   ol_progress_reset
   _ol_attempt_nodes

@@ -18,11 +18,12 @@ ol_bounded() {
   shift
   timeout -k 2 "$limit_s" "$@" &
   pid=$!
-  ticks=$(((limit_s + 3) * 20))
+  # Twenty looks a second for two seconds, then two: a copy may run for an hour.
+  ticks=$((limit_s * 2 + 40))
   while kill -0 "$pid" 2>/dev/null; do
     ((ticks > 0)) || return 124
     ticks=$((ticks - 1))
-    sleep 0.05
+    if ((ticks > limit_s * 2)); then sleep 0.05; else sleep 0.5; fi
   done
   wait "$pid"
 }

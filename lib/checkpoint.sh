@@ -7,6 +7,7 @@
 #
 # Functions
 #   ol_checkpoint_complete [QUIET_S]  print `STEP PATH` of the complete checkpoints where the trainer writes, by step
+#   ol_checkpoint_is_written          is the trainer writing one right now? 0 yes
 #   ol_checkpoint_keep STEP PATH      make one durable: 0 done, 1 could not, 3 the run is not ours any more
 #   ol_checkpoint_prune               remove the oldest durable ones, OUTLAST_CKPT_KEEP stay
 #   ol_checkpoint_durable             print `STEP PATH` of the newest whole durable checkpoint; 1 none; 2 no answer
@@ -18,18 +19,41 @@
 # Needs    log, bounded, ledger
 # Sourcing it defines the functions above and does nothing else.
 
-ol_checkpoint_complete() {
-  local quiet_s=${1:-$OUTLAST_CKPT_QUIET_S} path step changed
-  for path in "$OUTLAST_CKPT_DIR/$OUTLAST_CKPT_PREFIX"[0-9]*; do
-    step=${path##*/"$OUTLAST_CKPT_PREFIX"}
+_ol_checkpoint_list() { # DIR PREFIX COMPLETE QUIET_S
+  local path step changed
+  for path in "$1/$2"[0-9]*; do
+    step=${path##*/"$2"}
     step=${step%%[!0-9]*}
     [[ -e $path && -n $step ]] || continue
-    [[ -z $OUTLAST_CKPT_COMPLETE || -e $path/$OUTLAST_CKPT_COMPLETE ]] || continue
+    [[ -z $3 || -e $path/$3 ]] || continue
     changed=''
-    ((quiet_s == 0)) || changed=$(find "$path" -newermt "-$quiet_s seconds" -print -quit 2>/dev/null)
+    (($4 == 0)) || changed=$(find "$path" -newermt "-$4 seconds" -print -quit 2>/dev/null)
     [[ -n $changed ]] || printf '%d %s\n' "$((10#$step))" "$path"
   done | sort -n
 }
+
+# Is one being written: a folder without its last file?
+_ol_checkpoint_half() { # DIR PREFIX COMPLETE
+  local path
+  [[ -n $3 ]] || return 1
+  for path in "$1/$2"[0-9]*; do
+    [[ ! -d $path || -e $path/$3 ]] || return 0
+  done
+  return 1
+}
+
+# On the shared file system a look may hang, so a child takes it.
+_ol_checkpoint_look() { # FUNCTION [QUIET_S]
+  local args=("$OUTLAST_CKPT_DIR" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_CKPT_COMPLETE" "${@:2}")
+  if [[ $OUTLAST_STORAGE == local ]]; then
+    "$1" "${args[@]}"
+  else
+    ol_shared_print bash -c "$(declare -f "$1"); $1 \"\$@\"" _ "${args[@]}"
+  fi
+}
+
+ol_checkpoint_complete() { _ol_checkpoint_look _ol_checkpoint_list "${1:-$OUTLAST_CKPT_QUIET_S}"; }
+ol_checkpoint_is_written() { _ol_checkpoint_look _ol_checkpoint_half; }
 
 # Print the manifest of the checkpoint in DIR. Needs nothing but Bash and find.
 _ol_checkpoint_manifest() { # STEP DIR

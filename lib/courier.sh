@@ -7,6 +7,7 @@
 # Functions
 #   ol_courier_start / ol_courier_stop     both processes
 #   ol_courier_carry SEC                   ask the courier for a round now, wait up to SEC seconds; 1 not done
+#   ol_sidecar_hurry                       no rank writes any more: make the rest durable, nobody waits yet
 #   ol_sidecar_drain SEC                   the same of the sidecar, when no rank writes any more
 #   ol_courier_round                       one round of the courier
 #   ol_courier_log                         append what is new in the job's logs to RUN/logs/
@@ -19,17 +20,6 @@
 # Needs    log, bounded, ledger, lease, checkpoint
 # Sourcing it defines the functions above and does nothing else.
 
-# A log's copy is continued at its own length, so an append whose end is not known does no harm.
-ol_courier_log() {
-  local log
-  for log in "$OUTLAST_STATE"/job.log "$OUTLAST_STATE"/attempt.*.log; do
-    [[ -s $log ]] || continue
-    # shellcheck disable=SC2016 # expanded by the child
-    ol_shared bash -c 'have=$(stat -c %s "$2" 2>/dev/null || echo 0)
-      tail -c "+$((have + 1))" "$1" >>"$2"' _ "$log" "$(_ol_courier_log_name "$log")" || return
-  done
-}
-
 # attempt.2.log is RUN/logs/JOB.RESTART.2.log, job.log is RUN/logs/JOB.RESTART.log
 _ol_courier_log_name() {
   local name=${1##*/}
@@ -38,23 +28,39 @@ _ol_courier_log_name() {
   printf '%s\n' "$OUTLAST_RUN_DIR/logs/$OUTLAST_JOB_ID.$OUTLAST_RESTART$name"
 }
 
-# What people wish: `save` is done once, so its file goes as soon as it has been seen.
-_ol_courier_control() {
-  local wishes wish
+# A log's copy is continued at its own length, so an append whose end is not known does no harm.
+ol_courier_log() {
+  local log size name
+  for log in "$OUTLAST_STATE"/job.log "$OUTLAST_STATE"/attempt.*.log; do
+    size=$(stat -c %s "$log" 2>/dev/null) || continue
+    ((size > ${OL_COURIER_SENT[${log##*/}]:-0})) || continue
+    name=$(_ol_courier_log_name "$log")
+    # shellcheck disable=SC2016 # expanded by the child
+    ol_shared bash -c 'have=$(stat -c %s "$2" 2>/dev/null || echo 0)
+      tail -c "+$((have + 1))" "$1" >>"$2"' _ "$log" "$name" || return
+    OL_COURIER_SENT[${log##*/}]=$size
+  done
+}
+
+# One look for all: what people wish (`save` is done once, so its file goes when it has been seen), and whether
+# a newer lease than ours is there.
+_ol_courier_look() {
+  local seen word
   # shellcheck disable=SC2016 # expanded by the child
-  wishes=$(ol_shared_print bash -c 'cd "$1" || exit; for f in stop save hold; do [[ ! -e $f ]] || echo "$f"; done; rm -f save' _ \
-    "$OUTLAST_RUN_DIR/control") || return
-  for wish in $wishes; do
-    [[ -e $OUTLAST_STATE/$wish ]] || ol_log_info "control/$wish seen"
-    printf '%(%s)T\n' -1 >"$OUTLAST_STATE/$wish"
+  seen=$(ol_shared_print bash -c 'cd "$1/control" || exit
+    for f in stop save hold; do [[ ! -e $f ]] || echo "$f"; done; rm -f save
+    for f in ../lease/[0-9][0-9][0-9][0-9][0-9][0-9]; do [[ ! ${f##*/} > $2 ]] || echo lost; done' _ \
+    "$OUTLAST_RUN_DIR" "$OUTLAST_GENERATION") || return
+  for word in $seen; do
+    [[ -e $OUTLAST_STATE/$word ]] || ol_log_info "seen in the run's folder: $word"
+    printf '%(%s)T\n' -1 >"$OUTLAST_STATE/$word"
   done
 }
 
 ol_courier_round() {
   ol_ledger_flush
   ol_courier_log
-  _ol_courier_control
-  ! ol_lease_is_lost || touch "$OUTLAST_STATE/lost"
+  _ol_courier_look
 }
 
 # Sleep up to SEC seconds; a request of the supervisor (FILE_wanted differs from FILE_done) ends it.
@@ -71,9 +77,10 @@ _ol_courier_nap() { # SEC FILE
 
 _ol_courier_loop() { # MAIN_PID
   local wanted
-  trap - TERM USR1 EXIT
+  local -A OL_COURIER_SENT=()
+  trap '' TERM USR1
   cd / || return
-  while kill -0 "$1" 2>/dev/null; do
+  while kill -0 "$1" 2>/dev/null && [[ -d $OUTLAST_STATE ]]; do
     wanted=''
     read -r wanted 2>/dev/null <"$OUTLAST_STATE/carry_wanted"
     ol_courier_round
@@ -85,14 +92,19 @@ _ol_courier_loop() { # MAIN_PID
 # Newest first: when time is short the newest is the one that counts. What is older than the newest
 # durable checkpoint is not copied any more.
 ol_sidecar_round() {
-  local step path durable=-1 left=0
+  local step path durable=-1 left=0 status
   [[ ! -s $OUTLAST_STATE/durable_step ]] || read -r durable <"$OUTLAST_STATE/durable_step"
   while read -r step path; do
     ((step > durable)) || continue
     _ol_sidecar_seen "$step"
-    if ol_checkpoint_keep "$step" "$path"; then
+    status=0
+    ol_checkpoint_keep "$step" "$path" || status=$?
+    if ((status == 0)); then
       durable=$step
       ol_checkpoint_prune
+    elif ((status == 3)); then
+      : >"$OUTLAST_STATE/lost" # nothing of ours is wanted any more
+      return 0
     else
       left=1
     fi
@@ -111,9 +123,9 @@ _ol_sidecar_seen() {
 # When the supervisor asks, no rank writes any more: nothing has to be quiet first.
 _ol_sidecar_loop() { # MAIN_PID
   local wanted
-  trap - TERM USR1 EXIT
+  trap '' TERM USR1
   cd / || return
-  while kill -0 "$1" 2>/dev/null; do
+  while kill -0 "$1" 2>/dev/null && [[ -d $OUTLAST_STATE ]]; do
     wanted=''
     read -r wanted 2>/dev/null <"$OUTLAST_STATE/drain_wanted"
     if [[ -z $wanted ]]; then
@@ -142,6 +154,9 @@ _ol_courier_ask() { # FILE PID SEC
 
 ol_courier_carry() { _ol_courier_ask carry "${OUTLAST_COURIER_PID:-0}" "$1"; }
 
+# The same without waiting.
+ol_sidecar_hurry() { printf 'hurry\n' >"$OUTLAST_STATE/drain_wanted"; }
+
 # The next attempt's trainer writes again, so the request is taken back when it has been met.
 ol_sidecar_drain() {
   local status=0
@@ -157,10 +172,11 @@ ol_courier_start() {
   OUTLAST_SIDECAR_PID=$!
 }
 
-# They are told, not waited for: a child of theirs may hang with the file system.
+# TERM is ignored there: under some process trackers the whole job gets it while there is still work to do
+# (slurm-facts 4). Not waited for: a child of theirs may hang with the file system.
 ol_courier_stop() {
   local pid
   for pid in "${OUTLAST_COURIER_PID:-}" "${OUTLAST_SIDECAR_PID:-}"; do
-    [[ -z $pid ]] || kill "$pid" 2>/dev/null
+    [[ -z $pid ]] || kill -s KILL "$pid" 2>/dev/null
   done
 }

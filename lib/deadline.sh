@@ -17,24 +17,19 @@
 # Needs    log
 # Sourcing it defines the functions above and does nothing else.
 
-# The allocation's end: what the scheduler last said, else what was asked for.
-_ol_deadline_end() {
+# The timer calls this every second, so it starts no process: sets OL_DEADLINE_END (of the allocation) and
+# OL_DEADLINE_AT (of training), UTC seconds.
+_ol_deadline_compute() {
   local end_s=''
   read -r end_s 2>/dev/null <"$OUTLAST_STATE/end_time"
-  printf '%d\n' "${end_s:-$((OUTLAST_STARTED_S + OUTLAST_WALLTIME_S))}"
-}
-
-_ol_deadline_at() {
-  local at_s
-  at_s=$(_ol_deadline_end)
-  at_s=$((at_s - OUTLAST_MARGIN_S))
-  if ((OUTLAST_TRAIN_AT_MOST_S > 0 && OUTLAST_STARTED_S + OUTLAST_TRAIN_AT_MOST_S < at_s)); then
-    at_s=$((OUTLAST_STARTED_S + OUTLAST_TRAIN_AT_MOST_S))
+  OL_DEADLINE_END=${end_s:-$((OUTLAST_STARTED_S + OUTLAST_WALLTIME_S))}
+  OL_DEADLINE_AT=$((OL_DEADLINE_END - OUTLAST_MARGIN_S))
+  if ((OUTLAST_TRAIN_AT_MOST_S > 0 && OUTLAST_STARTED_S + OUTLAST_TRAIN_AT_MOST_S < OL_DEADLINE_AT)); then
+    OL_DEADLINE_AT=$((OUTLAST_STARTED_S + OUTLAST_TRAIN_AT_MOST_S))
   fi
-  printf '%d\n' "$at_s"
 }
 
-_ol_deadline_minus_now() {
+_ol_deadline_print_left() { # UTC_SECONDS
   local now_s left_s
   printf -v now_s '%(%s)T' -1
   left_s=$(($1 - now_s))
@@ -42,15 +37,13 @@ _ol_deadline_minus_now() {
 }
 
 ol_deadline_left() {
-  local at_s
-  at_s=$(_ol_deadline_at)
-  _ol_deadline_minus_now "$at_s"
+  _ol_deadline_compute
+  _ol_deadline_print_left "$OL_DEADLINE_AT"
 }
 
 ol_deadline_job_left() {
-  local end_s
-  end_s=$(_ol_deadline_end)
-  _ol_deadline_minus_now "$end_s"
+  _ol_deadline_compute
+  _ol_deadline_print_left "$OL_DEADLINE_END"
 }
 
 ol_deadline_is_near() {
@@ -67,19 +60,20 @@ _ol_deadline_ask() {
 }
 
 # One look a second at the clock; the scheduler is asked every POLL_S seconds, or at once on a signal's hint.
-_ol_deadline_loop() {
-  local main_pid=$1 tick=0 left_s
-  trap - TERM USR1 EXIT
+_ol_deadline_loop() { # MAIN_PID
+  local tick=0 now_s
+  trap '' TERM USR1
   cd / || return
-  while kill -0 "$main_pid" 2>/dev/null; do
+  while kill -0 "$1" 2>/dev/null && [[ -d $OUTLAST_STATE ]]; do
     if ((tick % OUTLAST_POLL_S == 0)) || [[ -e $OUTLAST_STATE/ask ]]; then
       rm -f "$OUTLAST_STATE/ask"
       _ol_deadline_ask
     fi
-    left_s=$(ol_deadline_left)
-    if ((left_s == 0)) && [[ ! -e $OUTLAST_STATE/deadline ]]; then
-      printf '%(%s)T %s\n' -1 "the allocation ends in $(ol_deadline_job_left) s" >"$OUTLAST_STATE/deadline"
-    elif ((left_s > 60)) && [[ -e $OUTLAST_STATE/deadline && ! -e $OUTLAST_STATE/asked ]]; then
+    _ol_deadline_compute
+    printf -v now_s '%(%s)T' -1
+    if ((now_s >= OL_DEADLINE_AT)) && [[ ! -e $OUTLAST_STATE/deadline ]]; then
+      printf '%d %s\n' "$now_s" "the allocation ends in $((OL_DEADLINE_END - now_s)) s" >"$OUTLAST_STATE/deadline"
+    elif ((OL_DEADLINE_AT - now_s > 60)) && [[ -e $OUTLAST_STATE/deadline && ! -e $OUTLAST_STATE/asked ]]; then
       rm -f "$OUTLAST_STATE/deadline" # the limit was raised before anybody was told
     fi
     tick=$((tick + 1))

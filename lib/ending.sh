@@ -47,7 +47,7 @@ ol_ending_signalled() {
 
 ol_ending_nodes() {
   {
-    sed -nE 's/.*(srun|salloc): error: Node failure on ([A-Za-z0-9._-]+).*/\2/p' "$OUTLAST_LOG"
+    sed -nE 's/.*(srun|salloc): error: Node failure on ([A-Za-z0-9._-]+).*/\2/p' "$OUTLAST_LOG.said"
     ol_sched_down_nodes "${OUTLAST_HOSTS[@]}"
   } 2>/dev/null | sort -u | while read -r node; do
     # Names out of a log are data: only our own hosts count.
@@ -78,7 +78,7 @@ _ol_ending_shared_is_full() {
 _ol_ending_by_request() { # REASON
   case $1 in
     stop) _ol_ending_is stopped "control/stop" ;;
-    deadline) _ol_ending_is walltime "our deadline, before anybody was told: $(cut -d' ' -f2- "$OUTLAST_STATE/deadline")" ;;
+    deadline) _ol_ending_is walltime "our deadline: $(cut -d' ' -f2- "$OUTLAST_STATE/deadline")" ;;
     lost) _ol_ending_is superseded "a newer lease than $OUTLAST_GENERATION" ;;
     wrong_resume) _ol_ending_is wrong_resume "first step $OUTLAST_FIRST_STEP, promised $OUTLAST_RESUME_STEP" ;;
     *) return 1 ;;
@@ -87,7 +87,7 @@ _ol_ending_by_request() { # REASON
 
 # The step itself was cancelled by a person: no rank has said how it died, and nobody of us killed it.
 _ol_ending_step_was_cancelled() {
-  [[ -z $1 ]] && grep -qaE 'STEP [0-9.]+ ON [^ ]+ CANCELLED AT [0-9T:-]+ ?(\*\*\*|$)' "$OUTLAST_LOG"
+  [[ -z $1 ]] && grep -qaE 'STEP [0-9.]+ ON [^ ]+ CANCELLED AT [0-9T:-]+ ?(\*\*\*|$)' "$OUTLAST_LOG.said"
 }
 
 _ol_ending_crash() { # FIRST_DEATH
@@ -96,7 +96,7 @@ _ol_ending_crash() { # FIRST_DEATH
   what=${what% at *}
   [[ -n $1 ]] || what="code $code"
   _ol_ending_fingerprint "$what"
-  if ! grep -qa 'outlast: rank 0 of [0-9]* on .* started' "$OUTLAST_LOG" || [[ $what =~ ^code\ 12[67]$ ]]; then
+  if ! grep -qaE 'outlast: rank 0 of [0-9]+ on .* started' "$OUTLAST_LOG.said" || [[ $what =~ ^code\ 12[67]$ ]]; then
     _ol_ending_is launch "${1:-the launcher ended with code $code, no rank started}"
     return
   fi
@@ -127,11 +127,11 @@ ol_ending_attempt() {
     _ol_ending_is "done" "exit 0 that nobody asked for, after $made"
   elif ((OUTLAST_LAUNCH_CODE == 0)); then
     _ol_ending_is early_exit "exit 0 that nobody asked for, and nothing says that training is over"
-  elif grep -qaE 'error: Node failure on ' "$OUTLAST_LOG"; then
-    _ol_ending_is node "the launcher says: $(grep -aoE 'Node failure on [A-Za-z0-9._-]+' "$OUTLAST_LOG" | head -n 1)"
+  elif grep -qaE 'error: Node failure on ' "$OUTLAST_LOG.said"; then
+    _ol_ending_is node "the launcher says: $(grep -aoE 'Node failure on [A-Za-z0-9._-]+' "$OUTLAST_LOG.said" | head -n 1)"
     OUTLAST_FINGERPRINT=node
   elif _ol_ending_step_was_cancelled "$death"; then
-    _ol_ending_is cancelled "somebody cancelled the step: $(grep -aoE 'STEP [0-9.]+ ON [^ ]+ CANCELLED AT [^ ]+' "$OUTLAST_LOG" | head -n 1)"
+    _ol_ending_is cancelled "somebody cancelled the step: $(grep -aoE 'STEP [0-9.]+ ON [^ ]+ CANCELLED AT [^ ]+' "$OUTLAST_LOG.said" | head -n 1)"
   else
     _ol_ending_crash "$death"
   fi

@@ -3,16 +3,17 @@
 #
 # Functions
 #   ol_progress_look LOG      read what is new in LOG; sets OUTLAST_STEP to the last step seen and
-#                             OUTLAST_FIRST_STEP to the first (both empty as long as none was: unknown is not 0)
+#                             OUTLAST_FIRST_STEP to the first (both empty as long as none was: unknown is not 0);
+#                             what the shim and the launcher say of ranks and nodes is appended to LOG.said
 #   ol_progress_reset         a new attempt begins
 #   ol_progress_is_finished   does the log, the last checkpoint or the step say that training is over?
 #                             0 yes, 1 no, 2 cannot be known
 #
 # Reads    OUTLAST_STEP_REGEX (extended, one group) OUTLAST_STEP_ZERO_COUNTS OUTLAST_FINISH_REGEX OUTLAST_TARGET_STEP
-# Needs    nothing
+# Needs    bounded
 # Sourcing it defines the functions above and does nothing else.
 
-ol_progress_reset() { OUTLAST_STEP='' OUTLAST_FIRST_STEP='' OUTLAST_LOG_READ=0; }
+ol_progress_reset() { OUTLAST_STEP='' OUTLAST_FIRST_STEP='' OUTLAST_LOG_SIZE=0; }
 
 # Steps in stdin, one a line. Progress bars end their lines with \r, and colours stand between words.
 _ol_progress_steps() {
@@ -20,16 +21,16 @@ _ol_progress_steps() {
   tr '\r' '\n' | LC_ALL=C sed -nE -e 's/\x1b\[[0-9;]*[A-Za-z]//g' -e "s"$'\001'".*$OUTLAST_STEP_REGEX.*"$'\001\\1\001'"p"
 }
 
-# At most the newest 2 MB at a time: a log that grows faster than that is sampled.
+# A log can have gigabytes, so each byte is read once, but for a line's worth: what stood half-written at the
+# last look is read again. (Lines in .said may repeat.) Steps are looked for in the newest 2 MB only.
 ol_progress_look() {
-  local log=$1 size from steps first
+  local log=$1 size steps first chunk=$1.new
   size=$(stat -c %s "$log" 2>/dev/null) || return 0
-  ((size > OUTLAST_LOG_READ)) || return 0
-  from=$OUTLAST_LOG_READ
-  ((size - from <= 2000000)) || from=$((size - 2000000))
-  # A line that is still being written is read again, whole, at the next look.
-  steps=$(tail -c "+$((from + 1))" "$log" | head -c "$((size - from))" | _ol_progress_steps | grep -xE '[0-9]+')
-  OUTLAST_LOG_READ=$((size > 200 ? size - 200 : 0))
+  ((size > OUTLAST_LOG_SIZE)) || return 0
+  tail -c "+$((OUTLAST_LOG_SIZE > 500 ? OUTLAST_LOG_SIZE - 499 : 1))" "$log" | head -c "$((size - OUTLAST_LOG_SIZE + 500))" >"$chunk"
+  OUTLAST_LOG_SIZE=$size
+  grep -aE 'outlast: rank [0-9]+ |error: Node failure on |STEP [0-9.]+ ON .* CANCELLED AT ' "$chunk" >>"$log.said"
+  steps=$(tail -c 2000000 "$chunk" | _ol_progress_steps | grep -xE '[0-9]+')
   [[ $OUTLAST_STEP_ZERO_COUNTS == 1 ]] || steps=$(grep -vxE '0+' <<<"$steps")
   [[ -n $steps ]] || return 0
   first=${steps%%$'\n'*}
@@ -39,10 +40,10 @@ ol_progress_look() {
 
 # trainer_state.json of Hugging Face knows both numbers: `"global_step": 600, ... "max_steps": 600`.
 _ol_progress_hf_finished() {
-  local state=$1/trainer_state.json step max
-  [[ -r $state ]] || return 2
-  step=$(sed -nE 's/^ *"global_step": *([0-9]+).*/\1/p;' "$state" | head -n 1)
-  max=$(sed -nE 's/^ *"max_steps": *([0-9]+).*/\1/p' "$state" | head -n 1)
+  local state step max
+  state=$(ol_shared_print grep -aE '^ *"(global_step|max_steps)": *[0-9]+' "$1/trainer_state.json" 2>/dev/null)
+  step=$(sed -nE 's/.*"global_step": *([0-9]+).*/\1/p;' <<<"$state" | head -n 1)
+  max=$(sed -nE 's/.*"max_steps": *([0-9]+).*/\1/p' <<<"$state" | head -n 1)
   [[ -n $step && -n $max ]] || return 2
   ((max > 0 && step >= max))
 }

@@ -30,7 +30,8 @@ ol_run_begin() {
   USER=${USER:-$(id -un)}
   # shellcheck disable=SC2153 # both names exist
   OUTLAST_RUN_DIR=$OUTLAST_RUNS_DIR/$OUTLAST_RUN
-  OUTLAST_ATTEMPT=0
+  OUTLAST_ATTEMPT=0 OUTLAST_GENERATION=000000 OUTLAST_DURABLE_AT_START=0 OUTLAST_DURABLE_STEP=0
+  OUTLAST_EVIDENCE='' OUTLAST_FINGERPRINT='' OUTLAST_WHY='' OUTLAST_HOLD=''
   OUTLAST_JOB_ID=$(ol_sched_job_id) || {
     ol_log_error "this is a job script: give it to the scheduler (outlast submit, sbatch)"
     return 1

@@ -8,11 +8,13 @@
 # Needs    log, bounded, ledger, courier, decide, deadline, ending, lease, mail, py
 # Sourcing it defines the functions above and does nothing else.
 
-# Seconds that may still be used: until KILL when the scheduler has sent TERM, else until the allocation ends.
+# Seconds that may still be used: until KILL when the scheduler has sent TERM, else until the allocation ends,
+# but at most half an hour: a file system that is away for longer must not cost the nodes of a long allocation.
 _ol_settle_left() {
   local left_s
   left_s=$(ol_deadline_job_left)
   [[ ! -e $OUTLAST_STATE/term ]] || left_s=20
+  ((left_s <= 1800)) || left_s=1800
   printf '%d\n' "$((left_s < 5 ? 5 : left_s))"
 }
 
@@ -96,7 +98,7 @@ ol_settle() {
 _ol_settle_end() {
   : >"$OUTLAST_STATE/settled"
   ol_courier_stop
-  [[ -z ${OUTLAST_TIMER_PID:-} ]] || kill "$OUTLAST_TIMER_PID" 2>/dev/null
+  [[ -z ${OUTLAST_TIMER_PID:-} ]] || kill -s KILL "$OUTLAST_TIMER_PID" 2>/dev/null
   cd / && rm -rf "$OUTLAST_LOCAL"
 }
 
@@ -107,7 +109,7 @@ ol_settle_unexpected() {
   if [[ -z ${OUTLAST_THEN:-} || $OUTLAST_THEN == relaunch ]]; then
     _ol_ending_is internal "the script ended without a decision (status $code)"
     [[ -z ${OUTLAST_LAUNCH_PID:-} ]] || ol_sched_kill_launch "$OUTLAST_LAUNCH_PID"
-    ol_decide
+    if [[ -n ${OUTLAST_GENERATION_MINE:-} ]]; then ol_decide; else OUTLAST_THEN=leave; fi
   fi
   ol_settle
   exit "$OUTLAST_EXIT"

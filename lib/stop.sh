@@ -36,16 +36,6 @@ ol_stop_ask() {
   fi
 }
 
-# Is a checkpoint being written? Its folder is there and its last file is not.
-_ol_stop_writes() {
-  local path
-  [[ -n $OUTLAST_CKPT_COMPLETE ]] || return 1
-  for path in "$OUTLAST_CKPT_DIR/$OUTLAST_CKPT_PREFIX"[0-9]*; do
-    [[ -d $path && ! -e $path/$OUTLAST_CKPT_COMPLETE ]] && return 0
-  done
-  return 1
-}
-
 # When to go from asking to TERM: seconds after the request.
 _ol_stop_term_after() {
   case $OUTLAST_STOP_REASON in
@@ -53,7 +43,7 @@ _ol_stop_term_after() {
     *)
       if [[ $OUTLAST_SAVES_ON_STOP == 1 || -n $OUTLAST_SAVE_SIGNAL ]]; then
         echo "$((OUTLAST_STOP_WAIT_S / 2))"
-      elif _ol_stop_writes; then
+      elif ol_checkpoint_is_written; then
         echo "$((OUTLAST_STOP_WAIT_S * 3 / 4))"
       else
         echo 0

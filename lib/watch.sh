@@ -7,7 +7,7 @@
 #   ol_watch_first_death     print the shim's line of the rank that died first, by time, or nothing
 #
 # Sets     OUTLAST_LAUNCH_CODE OUTLAST_RAN_S
-# Needs    log, ledger, stop, progress, deadline, ending
+# Needs    log, ledger, stop, progress, deadline, ending, courier
 # Sourcing it defines the functions above and does nothing else.
 
 ol_watch_signal() {
@@ -19,15 +19,18 @@ ol_watch_signal() {
 }
 
 ol_watch_first_death() {
-  grep -aoE 'outlast: rank [0-9]+ on [A-Za-z0-9._-]+ ended with (code|signal) [A-Z0-9]+ at [0-9]+' "$OUTLAST_LOG" |
+  [[ -e $OUTLAST_LOG.said ]] || return 0
+  grep -aoE 'outlast: rank [0-9]+ on [A-Za-z0-9._-]+ ended with (code|signal) [A-Z0-9]+ at [0-9]+' "$OUTLAST_LOG.said" |
     sort -s -n -k 11 | head -n 1
 }
+
+_ol_watch_said() { [[ -s $OUTLAST_LOG.said ]] && grep -qaE -- "$1" "$OUTLAST_LOG.said"; }
 
 # TERM for the job, or for the ranks from somebody else: ask the scheduler at once, KILL may be seconds away.
 _ol_watch_term() {
   [[ -z ${OUTLAST_CLASS:-} ]] || return 0
   if [[ ! -e $OUTLAST_STATE/term ]]; then
-    grep -qa 'outlast: rank 0 got TERM from outside' "$OUTLAST_LOG" || return 0
+    _ol_watch_said 'outlast: rank 0 got TERM from outside' || return 0
     printf 'ranks\n' >"$OUTLAST_STATE/term"
   fi
   ol_ledger_add signal name=TERM from=outside
@@ -44,8 +47,18 @@ _ol_watch_wishes() {
     ol_stop_ask deadline
   elif [[ -e $OUTLAST_STATE/save ]]; then
     rm -f "$OUTLAST_STATE/save"
+    _ol_watch_save
+  fi
+}
+
+# A signal that the trainer does not expect would kill it.
+_ol_watch_save() {
+  if [[ -n $OUTLAST_SAVE_SIGNAL ]]; then
     ol_log_info "asking the training to save"
     ol_sched_signal_launch "$OUTLAST_LAUNCH_PID" save
+  else
+    ol_log_warn "this trainer cannot be asked to save (preset $OUTLAST_PRESET has no save_signal)"
+    ol_ledger_add warned text="control/save: preset $OUTLAST_PRESET has no save_signal"
   fi
 }
 
@@ -54,7 +67,7 @@ _ol_watch_wishes() {
 _ol_watch_deaths() {
   local now_s died_s line
   [[ ! -e $OUTLAST_STATE/asked ]] || return 0
-  grep -qaE 'outlast: rank [0-9]+ on .* ended with' "$OUTLAST_LOG" || return 0
+  _ol_watch_said 'outlast: rank [0-9]+ on .* ended with' || return 0
   line=$(ol_watch_first_death)
   died_s=${line##* }
   printf -v now_s '%(%s)T' -1
@@ -89,6 +102,7 @@ _ol_watch_last_useful() {
   [[ $step != "${OUTLAST_LAST_CKPT:-}" ]] || return 0
   if [[ -n ${OUTLAST_LAST_CKPT:-} ]] && ol_deadline_is_near "$((at_s - OUTLAST_LAST_CKPT_S))"; then
     printf '%(%s)T checkpoint %d is the last one that fits\n' -1 "$step" >"$OUTLAST_STATE/deadline"
+    ol_stop_ask deadline
   fi
   OUTLAST_LAST_CKPT=$step OUTLAST_LAST_CKPT_S=$at_s
 }
@@ -97,10 +111,10 @@ ol_watch() {
   local now_s
   OUTLAST_WATCH_TICK=0 OUTLAST_FIRST_SEEN=0 OUTLAST_STOP_REASON='' OUTLAST_LAST_CKPT=''
   while kill -0 "$OUTLAST_LAUNCH_PID" 2>/dev/null; do
+    _ol_watch_progress
     _ol_watch_term
     _ol_watch_wishes
     _ol_watch_deaths
-    ((OUTLAST_WATCH_TICK % 2)) || _ol_watch_progress
     _ol_watch_last_useful
     ol_stop_push
     OUTLAST_WATCH_TICK=$((OUTLAST_WATCH_TICK + 1))
@@ -111,6 +125,8 @@ ol_watch() {
   OUTLAST_LAUNCH_CODE=$?
   printf -v now_s '%(%s)T' -1
   OUTLAST_RAN_S=$((now_s - OUTLAST_LAUNCH_S))
+  # The drain begins while we still think: nobody writes any more.
+  ol_sidecar_hurry
   _ol_watch_progress
   _ol_watch_term
 }
