@@ -4,8 +4,8 @@ It parses its options with argparse, which tells what stands behind `--` from wh
 """
 
 import argparse
-import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,7 +31,7 @@ class LaunchError(Refused):
 
 
 def main(argv: list[str]) -> int:
-    """Exit status; where all is well this process becomes the job script, and its status counts.
+    """Exit status of the job script that is run here.
 
     Raises: Refused: there is no command, no allocation, or the site doesn't take it.
     """
@@ -43,14 +43,26 @@ def main(argv: list[str]) -> int:
     if options.dry_run:
         print(f"would make {new.path} and run its job.sh here")
         return 0
-    return _become(rundir.create(new.path, new.script, new.project))
+    return _watch(rundir.create(new.path, new.script, new.project))
 
 
-def _become(run: rundir.RunDir) -> int:
-    print(
-        f"outlast: run {run.name}; in another terminal: outlast events {run.path} --follow", file=sys.stderr, flush=True
-    )
-    os.execvp("bash", ["bash", str(run.script)])
+def _watch(run: rundir.RunDir) -> int:
+    """Exit status of the job script. It has a session of its own, so that Ctrl-C here does not cut it off."""
+    hint = f"in another terminal: outlast events {run.path} --follow"
+    print(f"outlast: run {run.name}; Ctrl-C stops it; {hint}", file=sys.stderr, flush=True)
+    job = subprocess.Popen(["bash", str(run.script)], start_new_session=True)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: job.terminate())
+    try:
+        return job.wait()
+    except KeyboardInterrupt:
+        rundir.ask(run, "stop", "Ctrl-C at the terminal that launched it")
+    print("outlast: it saves and ends, within a minute; Ctrl-C again ends it at once", file=sys.stderr, flush=True)
+    try:
+        return job.wait()
+    except KeyboardInterrupt:
+        job.terminate()
+        return job.wait()
 
 
 def split(argv: list[str]) -> tuple[list[str], list[str]]:
