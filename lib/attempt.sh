@@ -3,7 +3,7 @@
 #
 # Functions
 #   ol_attempt_begin       choose the checkpoint, put it on every node, find the master, start the launcher
-#                          0 launched; 1 could not (OUTLAST_WHY); 2 the job is told to end
+#                          0 launched; 1 could not (OUTLAST_WHY); 2 the job is told to end; 3 no file system
 #   ol_attempt_prepare     the user's once-per-run step, under its own limit; same status
 #
 # Sets     OUTLAST_ATTEMPT OUTLAST_RESUME_STEP (empty: a fresh start) OUTLAST_RESUME OUTLAST_NODE_LIST
@@ -16,10 +16,11 @@ _ol_attempt_nodes() {
   OUTLAST_NODE_LIST="${OUTLAST_HOSTS[*]:0:OUTLAST_NODES}"
 }
 
-# The newest durable checkpoint. A file system that does not answer is waited for: without it a start
-# would be a silent fresh start.
+# The newest durable checkpoint. A file system that does not answer is waited for, half an hour at most:
+# without it a start would be a silent fresh start.
 _ol_attempt_choose() {
-  local answer status
+  local answer status begun_s now_s
+  printf -v begun_s '%(%s)T' -1
   while :; do
     status=0
     answer=$(ol_checkpoint_durable) || status=$?
@@ -36,7 +37,8 @@ _ol_attempt_choose() {
     esac
     OUTLAST_WHY="the shared file system does not answer"
     ol_log_warn "$OUTLAST_WHY; waiting"
-    ! ol_deadline_is_near "$OUTLAST_STARTUP_S" || return 1
+    printf -v now_s '%(%s)T' -1
+    ((now_s - begun_s < 1800)) && ! ol_deadline_is_near "$OUTLAST_STARTUP_S" || return 3
     ol_run_pause 10 || return 2
   done
 }

@@ -137,9 +137,11 @@ _ol_sidecar_loop() { # MAIN_PID
   done
 }
 
-# Ask for a round now and wait for it. Status 0 done; 1 not within SEC seconds, or the process is gone.
+# Ask for a round now and wait for it. Status 0 done; 1 not within SEC seconds, or the process is gone;
+# 2 the job got TERM meanwhile.
 _ol_courier_ask() { # FILE PID SEC
-  local tick answer token
+  local tick answer token calm=1
+  [[ ! -e $OUTLAST_STATE/term ]] || calm=0
   printf -v token '%(%s)T.%d' -1 "$RANDOM"
   printf '%s\n' "$token" >"$OUTLAST_STATE/$1_wanted"
   for ((tick = 0; tick < $3 * 10; tick++)); do
@@ -147,6 +149,7 @@ _ol_courier_ask() { # FILE PID SEC
     read -r answer 2>/dev/null <"$OUTLAST_STATE/$1_done"
     [[ $answer != "$token" ]] || return 0
     kill -0 "$2" 2>/dev/null || return 1
+    [[ $calm == 0 || ! -e $OUTLAST_STATE/term ]] || return 2
     sleep 0.1
   done
   return 1

@@ -20,11 +20,22 @@ _ol_decide_by_class() {
     stopped | early_exit | wrong_resume) echo hold ;;
     done) echo finish ;;
     launch) _ol_decide_launch ;;
-    storage) if _ol_ending_shared_is_full; then echo hold; else echo relaunch; fi ;;
+    storage) _ol_decide_storage ;;
     crash) echo relaunch ;;
     internal) if ((OUTLAST_DURABLE_STEP > OUTLAST_DURABLE_AT_START)); then echo submit; else echo hold; fi ;;
     *) echo hold ;;
   esac
+}
+
+# Full: only a person can help. A stall passes, but not for this job when it could not even start.
+_ol_decide_storage() {
+  if _ol_ending_shared_is_full; then
+    echo hold
+  elif ((OUTLAST_ATTEMPT == 0)) || [[ -z ${OUTLAST_LAUNCH_PID:-} ]]; then
+    echo submit
+  else
+    echo relaunch
+  fi
 }
 
 # 126 and 127: the command is not there, no retry will bring it. Anything else deserves one.
@@ -59,6 +70,7 @@ _ol_decide_guarded() {
     return
   fi
   OUTLAST_DELAY_S=$(ol_guard_delay_s)
+  [[ $OUTLAST_CLASS != storage || $OUTLAST_THEN != submit ]] || OUTLAST_DELAY_S=1800
   if [[ $OUTLAST_THEN == relaunch ]] && ! _ol_decide_is_worth_it "$OUTLAST_DELAY_S"; then
     OUTLAST_THEN=submit
   fi

@@ -10,9 +10,10 @@
 # Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, attempt, watch, ending, decide, successor, py
 # Sourcing it defines the functions above and does nothing else.
 
-# A frozen file system thaws, mostly: try for as long as training would still make sense.
+# A frozen file system thaws, mostly. After half an hour the nodes are given back and a later job tries again.
 _ol_main_find_run() {
-  local status
+  local status begun_s now_s
+  printf -v begun_s '%(%s)T' -1
   while :; do
     status=0
     ol_run_open && ol_history_load || status=$?
@@ -22,7 +23,8 @@ _ol_main_find_run() {
       return 1
     fi
     ol_log_warn "the shared file system does not answer; trying again"
-    if ol_deadline_is_near "$OUTLAST_STARTUP_S" || ! ol_run_pause 10; then
+    printf -v now_s '%(%s)T' -1
+    if ((now_s - begun_s > 1800)) || ol_deadline_is_near "$OUTLAST_STARTUP_S" || ! ol_run_pause 10; then
       ol_main_interrupted "the shared file system does not answer"
       return 1
     fi
@@ -31,7 +33,10 @@ _ol_main_find_run() {
 
 # The job is told to end, or has no time left, before anything was launched.
 ol_main_interrupted() { # WHY
-  if [[ -e $OUTLAST_STATE/term ]]; then
+  if [[ -e $OUTLAST_STATE/term && -z ${OUTLAST_GENERATION_MINE:-} ]]; then
+    ol_decide_leave "told to end before the run was ours"
+    return
+  elif [[ -e $OUTLAST_STATE/term ]]; then
     ol_ending_signalled
   elif [[ -e $OUTLAST_STATE/stop ]]; then
     _ol_ending_is stopped "control/stop"
@@ -147,9 +152,9 @@ ol_main_attempt() {
     0)
       ol_watch
       ol_ending_attempt
-      ol_decide
+      [[ -n $OUTLAST_THEN ]] || ol_decide
       ;;
-    2) ol_main_interrupted "$OUTLAST_WHY" ;;
+    2 | 3) ol_main_interrupted "$OUTLAST_WHY" ;;
     *)
       OUTLAST_LAUNCH_CODE='' OUTLAST_RAN_S=0 OUTLAST_FINGERPRINT=launch
       _ol_ending_is launch "$OUTLAST_WHY"

@@ -19,9 +19,14 @@ _ol_settle_left() {
 }
 
 _ol_settle_drain() {
-  local left_s
-  left_s=$(_ol_settle_left)
-  ol_sidecar_drain "$left_s" || ol_log_warn "not every complete checkpoint could be made durable in $left_s s"
+  local left_s status=2
+  while ((status == 2)); do
+    _ol_settle_cancelled
+    left_s=$(_ol_settle_left)
+    status=0
+    ol_sidecar_drain "$left_s" || status=$?
+  done
+  ((status == 0)) || ol_log_warn "not every complete checkpoint could be made durable in $left_s s"
 }
 
 # What the trainer wrote beside its checkpoints (the final model, its own logs) would go with the node.
@@ -80,7 +85,6 @@ ol_settle() {
   : >"$OUTLAST_STATE/settling"
   OUTLAST_EXIT=0
   if [[ -n ${OUTLAST_COURIER_PID:-} ]]; then
-    _ol_settle_cancelled
     if ((OUTLAST_ATTEMPT > 0)); then
       _ol_settle_drain
       _ol_settle_output

@@ -26,16 +26,16 @@ ol_watch_first_death() {
 
 _ol_watch_said() { [[ -s $OUTLAST_LOG.said ]] && grep -qaE -- "$1" "$OUTLAST_LOG.said"; }
 
-# TERM for the job, or for the ranks from somebody else: ask the scheduler at once, KILL may be seconds away.
+# TERM for the job, or for its ranks, from somebody else: the scheduler knows why.
 _ol_watch_term() {
-  [[ -z ${OUTLAST_CLASS:-} ]] || return 0
-  if [[ ! -e $OUTLAST_STATE/term ]]; then
-    _ol_watch_said 'outlast: rank 0 got TERM from outside' || return 0
-    printf 'ranks\n' >"$OUTLAST_STATE/term"
+  [[ -e $OUTLAST_STATE/term ]] || _ol_watch_said 'outlast: rank 0 got TERM from outside' || return 0
+  if [[ -z $OUTLAST_CLASS ]]; then
+    ol_ledger_add signal name=TERM from=outside
+    ol_ending_signalled
+    ol_stop_ask outside
   fi
-  ol_ledger_add signal name=TERM from=outside
-  ol_ending_signalled
-  ol_stop_ask outside
+  # The script itself was told: KILL may be five seconds away, so what must follow is done now.
+  [[ ! -e $OUTLAST_STATE/term || -n $OUTLAST_THEN ]] || ol_decide
 }
 
 _ol_watch_wishes() {
