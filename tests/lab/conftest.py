@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 import pytest
-
 from harness import Lab, LabError, running
 
 

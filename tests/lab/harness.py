@@ -167,6 +167,22 @@ class Lab:
         found = (self.folder / "checkpoints").glob("checkpoint-*/MANIFEST.json")
         return sorted(int(path.parent.name.removeprefix("checkpoint-")) for path in found)
 
+    def finish(self, limit_s: float = 150) -> None:
+        """The run is finished, and nothing of it is left in the queue."""
+        wait_for((self.folder / "finished").exists, limit_s, f"the end of the run; so far: {self.endings()}")
+        self.wait_until_empty()
+
+    def assert_resumed(self) -> None:
+        """Every launch went on from the newest durable step, and its first step lay beyond it."""
+        durable = 0
+        for event in self.events():
+            if event["event"] == "checkpoint_durable":
+                durable = max(durable, event["step"])
+            elif event["event"] == "launched":
+                assert event["step"] == durable, f"durable was {durable}: {event}"
+            elif event["event"] == "first_step":
+                assert event["step"] >= durable or durable == 0, f"durable was {durable}: {event}"
+
     def log(self, job: str) -> str:
         """All that a job wrote: its own log, and those of its ranks."""
         files = sorted((self.folder / "logs").glob(f"{job}.*"))
@@ -174,7 +190,8 @@ class Lab:
 
     def mails(self) -> list[str]:
         """All mails sent in this lab, oldest first; the first line has the subject."""
-        return [path.read_text(errors="replace") for path in sorted((self.dir / "mail").glob("*")) if "part" not in path.name]
+        paths = sorted((self.dir / "mail").glob("*[0-9]"))
+        return [path.read_text(errors="replace") for path in paths]
 
     # ── the trainer ───────────────────────────────────────────────────────────────────────────────────────────
 

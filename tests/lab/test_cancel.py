@@ -1,0 +1,124 @@
+"""Somebody ends the job from outside: every form of scancel, in every phase. Nothing may follow by itself."""
+
+from __future__ import annotations
+
+import pytest
+from harness import Lab, wait_for
+
+LONGER = ("--set", "progress.target_step=400")
+
+# A person's word to the job, or to its ranks. STEP is the training step.
+FORMS = {
+    "default": ["JOB"],
+    "signal": ["--signal=TERM", "JOB"],
+    "batch": ["--batch", "--signal=TERM", "JOB"],
+    "full": ["--full", "--signal=TERM", "JOB"],
+    "step": ["STEP"],
+    "step-signal": ["--signal=TERM", "STEP"],
+}
+
+
+def training_step(lab: Lab, job: str) -> str:
+    steps = lab.root("head", "squeue", "-h", "-s", "-j", job, "-o", "%i %j").splitlines()
+    return next(line.split()[0] for line in steps if line.endswith("outlast-train"))
+
+
+def scancel(lab: Lab, job: str, form: str) -> None:
+    words = {"JOB": job, "STEP": training_step(lab, job) if "STEP" in FORMS[form] else ""}
+    lab.alice("scancel", *(words.get(word, word) for word in FORMS[form]))
+
+
+def assert_over(lab: Lab, job: str) -> None:
+    """The job ended as cancelled, and no other will train."""
+    ended = lab.wait_event("ended", 45, job=job)
+    assert ended["class"] == "cancelled", ended
+    lab.wait_until_empty()
+    assert {e["job"] for e in lab.events("launched")} <= {job}
+    assert not (lab.folder / "finished").exists()
+    assert lab.events("excluded") == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_scancel_while_training(lab: Lab, form: str) -> None:
+    lab.render(*LONGER)
+    job = lab.submit()
+    lab.wait_event("checkpoint_durable")
+    scancel(lab, job, form)
+    assert_over(lab, job)
+    assert lab.successors(job) == []
+    assert "outlast resume" in lab.log(job)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_scancel_while_training_takes_the_insurance_along(lab: Lab, form: str) -> None:
+    lab.render(*LONGER, "--set", "successor=launch")
+    job = lab.submit()
+    lab.wait_event("checkpoint_durable")
+    assert len(lab.successors(job)) == 1
+    scancel(lab, job, form)
+    assert_over(lab, job)
+
+
+def test_scancel_before_the_launch(lab: Lab) -> None:
+    lab.render(*LONGER, "--set", 'prepare=["sleep 60"]')
+    job = lab.submit()
+    lab.wait_event("started")
+    scancel(lab, job, "default")
+    assert_over(lab, job)
+    assert lab.events("launched") == []
+
+
+def test_scancel_before_the_ranks_have_met(lab: Lab) -> None:
+    lab.faults({"kind": "slow_start", "seconds": 60})
+    lab.render(*LONGER)
+    job = lab.submit()
+    lab.wait_event("launched")
+    scancel(lab, job, "default")
+    assert_over(lab, job)
+
+
+def test_scancel_in_a_save_leaves_no_torn_checkpoint(lab: Lab) -> None:
+    lab.faults({"kind": "slow_save", "seconds": 60, "step": 40})
+    lab.render(*LONGER)
+    job = lab.submit()
+    lab.wait_event("checkpoint_durable", step=20)
+    host = lab.host_of(job)
+    wait_for(
+        lambda: "checkpoint-40" in lab.root(host, "bash", "-c", "ls /mnt/bb/alice/*/checkpoints"), 30, "a save to begin"
+    )
+    scancel(lab, job, "default")
+    assert_over(lab, job)
+    assert lab.durable_steps() == [20]
+
+
+@pytest.mark.race
+def test_scancel_while_the_job_settles_takes_its_successor_along(lab: Lab) -> None:
+    lab.render(*LONGER, "--set", "deadline.train_at_most_s=15")
+    job = lab.submit()
+    successor = str(lab.wait_event("submitted", 60)["successor"])
+    scancel(lab, job, "default")
+    lab.wait_until_empty()
+    # Too late for this job, perhaps: then its successor sees at its start that somebody cancelled the chain.
+    if lab.job(job)["JobState"] == "CANCELLED":
+        assert lab.events("launched", job=successor) == []
+
+
+def test_killing_the_script_alone_leaves_nothing_behind_it(lab: Lab) -> None:
+    lab.render(*LONGER)
+    job = lab.submit()
+    lab.wait_event("checkpoint_durable")
+    lab.alice("scancel", "--batch", "--signal=KILL", job)
+    lab.wait_until_empty()
+    assert lab.job(job)["JobState"] == "FAILED"
+    assert lab.endings() == []
+    assert lab.successors(job) == []
+
+
+def test_killing_the_script_alone_is_survived_by_insurance(lab: Lab) -> None:
+    lab.render("--set", "progress.target_step=200", "--set", "successor=launch")
+    job = lab.submit()
+    lab.wait_event("checkpoint_durable")
+    lab.alice("scancel", "--batch", "--signal=KILL", job)
+    lab.finish()
+    assert lab.endings() == ["done"]
+    lab.assert_resumed()

@@ -1,0 +1,61 @@
+"""People ask: stop, save, hold, resume."""
+
+from __future__ import annotations
+
+from harness import CHECKOUT, SCRATCH, Lab, wait_for
+
+RUN = f"{SCRATCH}/outlast/train"
+LONGER = ("--set", "progress.target_step=300")
+
+
+def test_stop_saves_ends_and_lets_nothing_follow_until_resume(lab: Lab) -> None:
+    lab.render(*LONGER)
+    job = lab.submit()
+    lab.wait_event("checkpoint_durable")
+    lab.outlast("stop", RUN)
+    ended = lab.wait_event("ended", 60)
+    lab.wait_until_empty()
+    assert ended["class"] == "stopped"
+    assert lab.successors(job) == []
+    assert ended["durable_step"] >= ended["step"] - 2  # the trainer saves when asked
+    lab.outlast("resume", RUN)
+    lab.finish()
+    assert lab.endings() == ["stopped", "done"]
+    lab.assert_resumed()
+
+
+def test_a_teammate_may_stop_the_run(lab: Lab) -> None:
+    lab.render(*LONGER)
+    lab.submit()
+    lab.wait_event("checkpoint_durable")
+    lab.command("as", "bob", "head", str(CHECKOUT / "bin/outlast"), "stop", RUN)
+    lab.wait_event("ended", 60, **{"class": "stopped"})
+    lab.wait_until_empty()
+
+
+def test_save_makes_one_checkpoint_now_and_training_goes_on(lab: Lab) -> None:
+    lab.render("--set", "progress.target_step=250", "--set", "command=python3 -u train.py --output_dir {ckpt_dir} "
+               "--max_steps {target_step} --save_steps 0 --step_time 0.1 {resume}")  # fmt: skip
+    lab.submit()
+    lab.wait_event("first_step")
+    lab.outlast("save", RUN)
+    durable = lab.wait_event("checkpoint_durable", 30)
+    assert 0 < durable["step"] < 250
+    assert not (lab.folder / "control/save").exists()
+    lab.finish()
+    assert lab.endings() == ["done"]
+
+
+def test_hold_lets_the_job_end_and_no_further_one_train(lab: Lab) -> None:
+    lab.render(*LONGER, "--set", "deadline.train_at_most_s=20")
+    job = lab.submit()
+    lab.wait_event("checkpoint_durable")
+    lab.outlast("hold", RUN)
+    lab.wait_event("ended", 60, job=job)
+    lab.wait_until_empty()
+    assert lab.endings() == ["walltime"]
+    assert len(lab.events("launched")) == 1
+    lab.outlast("resume", RUN)
+    wait_for(lambda: len(lab.events("launched")) == 2, 60, "a launch after resume")
+    lab.outlast("cancel", RUN)
+    lab.wait_until_empty()

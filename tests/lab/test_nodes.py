@@ -1,0 +1,85 @@
+"""Hosts die, or seem to."""
+
+from __future__ import annotations
+
+import pytest
+from harness import Lab, wait_for
+
+LONGER = ("--set", "progress.target_step=500")
+DETECTED_S = 90  # Slurm: SlurmdTimeout, its check, and a requeue's wait for the old credential
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["batch-host", "worker"])
+def test_a_host_dies_and_slurm_requeues_the_job_once(lab: Lab, number: int) -> None:
+    lab.render(*LONGER)
+    job = lab.submit()
+    lab.wait_event("checkpoint_durable")
+    dead = lab.host_of(job, number)
+    lab.command("off", dead)
+    again = lab.wait_event("launched", DETECTED_S, job=job, restart=1)
+    assert dead not in again["hosts"].split(",")
+    assert again["step"] > 0
+    lab.finish()
+    assert lab.endings()[-1] == "done"
+    assert len(lab.events("launched")) == 2
+    lab.assert_resumed()
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["batch-host", "worker"])
+def test_a_host_dies_and_the_insurance_goes_on_without_it(lab: Lab, number: int) -> None:
+    lab.render(*LONGER, "--set", "successor=launch")
+    job = lab.submit()
+    lab.wait_event("checkpoint_durable")
+    (successor,) = lab.successors(job)
+    dead = lab.host_of(job, number)
+    lab.command("off", dead)
+    again = lab.wait_event("launched", DETECTED_S, job=successor)
+    assert dead not in again["hosts"].split(",")
+    lab.finish()
+    assert lab.endings()[-1] == "done"
+    if number:
+        assert lab.endings(job) == ["node"]
+        assert dead in lab.events("ended", job=job)[0]["evidence"] + str(lab.events("excluded"))
+    lab.assert_resumed()
+
+
+def test_of_two_copies_of_a_cut_off_job_only_one_goes_on(lab: Lab) -> None:
+    lab.render(*LONGER)
+    job = lab.submit()
+    lab.wait_event("checkpoint_durable")
+    cut = lab.host_of(job)
+    lab.command("cut", cut)
+    lab.wait_event("launched", DETECTED_S, job=job, restart=1)
+    # The old script cannot hear Slurm, and its ranks on the other host are gone.
+    lab.command("heal", cut)
+    lab.finish()
+    lab.assert_resumed()
+    assert [e["class"] for e in lab.events("ended", restart=1)] == ["done"]
+    assert {e["then"] for e in lab.events("ended", restart=0)} <= {"leave"}
+    assert lab.events("submitted") == []
+
+
+def test_a_blip_of_the_network_disturbs_nothing(lab: Lab) -> None:
+    lab.render("--set", "progress.target_step=200")
+    job = lab.submit()
+    lab.wait_event("checkpoint_durable")
+    lab.command("cut", lab.host_of(job))
+    lab.command("heal", lab.host_of(job))
+    lab.finish()
+    assert lab.endings() == ["done"]
+
+
+def test_the_scheduler_gives_a_node_up_at_once(lab: Lab) -> None:
+    lab.render(*LONGER, "--set", "successor=launch")
+    job = lab.submit()
+    lab.wait_event("checkpoint_durable")
+    down = lab.host_of(job, 1)
+    lab.root("head", "scontrol", "update", f"nodename={down}", "state=down", "reason=test")
+    ended = lab.wait_event("ended", 60, job=job)
+    assert ended["class"] == "node"
+    successor = wait_for(lambda: lab.successors(job), 30, "a successor")[0]
+    again = lab.wait_event("launched", 60, job=successor)
+    assert down not in again["hosts"].split(",")
+    lab.assert_resumed()
+    lab.alice("scancel", "-u", "alice")
+    lab.wait_until_empty()

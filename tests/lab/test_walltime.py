@@ -1,0 +1,90 @@
+"""The allocation ends before the training does."""
+
+from __future__ import annotations
+
+from harness import Lab, wait_for
+
+LONGER = ("--set", "progress.target_step=250")
+
+
+def test_a_chain_of_three_jobs_finishes(lab: Lab) -> None:
+    lab.render("--set", "progress.target_step=350", "--set", "deadline.train_at_most_s=20")
+    first = lab.submit()
+    lab.finish(240)
+    *before, last = [e["job"] for e in lab.events("ended")]
+    assert len(before) >= 2
+    assert lab.endings() == [*["walltime"] * len(before), "done"]
+    assert [lab.successors(job) for job in before] == [[job] for job in [*before[1:], last]]
+    assert lab.successors(last) == []
+    lab.assert_resumed()
+    assert lab.durable_steps()[-1] == 350
+    ended = lab.events("ended", job=first)[0]
+    assert "our deadline" in ended["evidence"]
+    assert ended["then"] == "submit"
+
+
+def test_a_trainer_that_exits_0_when_asked_is_not_taken_for_finished(lab: Lab) -> None:
+    # Without the stop file it learns of the end by TERM alone, as the shim hands it on.
+    command = "env OUTLAST_STOP_FILE= python3 -u train.py --output_dir {ckpt_dir} --max_steps {target_step} "
+    command += "--save_steps 20 --step_time 0.1 {resume}"
+    lab.render(*LONGER, "--set", "deadline.train_at_most_s=20", "--set", f"command={command}")
+    job = lab.submit()
+    ended = lab.wait_event("ended", 90)
+    assert (ended["class"], ended["code"]) == ("walltime", 0)
+    assert len(lab.successors(job)) == 1
+    lab.finish(240)
+    lab.assert_resumed()
+
+
+def test_a_trainer_that_ignores_every_signal_is_killed_and_followed(lab: Lab) -> None:
+    lab.faults({"kind": "ignore_signals", "once": "ignored"})
+    lab.render(
+        "--set", "progress.target_step=150", "--set", "deadline.train_at_most_s=15", "--set", "deadline.stop_wait_s=6"
+    )
+    job = lab.submit()
+    ended = lab.wait_event("ended", 90)
+    assert ended["class"] == "walltime"
+    assert ended["code"] != 0
+    assert len(lab.successors(job)) == 1
+    lab.finish(240)
+    lab.assert_resumed()
+
+
+def test_a_limit_that_is_lowered_is_noticed_before_it_comes(lab: Lab) -> None:
+    lab.render(*LONGER)
+    job = lab.submit()
+    lab.wait_event("checkpoint_durable")
+    lab.set_job(job, "EndTime=now+75seconds")
+    ended = lab.wait_event("ended", 45, job=job)
+    assert ended["class"] == "walltime"
+    assert len(lab.successors(job)) == 1
+    lab.finish()
+    lab.assert_resumed()
+
+
+def test_a_limit_that_is_raised_is_used(lab: Lab) -> None:
+    lab.render(*LONGER)
+    job = lab.submit("--time=2")
+    lab.wait_event("first_step")
+    lab.set_job(job, "TimeLimit=15")
+    lab.finish()
+    assert lab.endings() == ["done"]
+    assert lab.successors(job) == []
+
+
+def test_slurms_own_limit_without_a_warning_is_late_and_doubles_the_margin(lab: Lab) -> None:
+    lab.render("--set", "progress.target_step=600", "--set", "deadline.poll_s=3000")
+    job = lab.submit("--signal=B:USR1@1")
+    lab.wait_event("checkpoint_durable")
+    lab.set_job(job, "EndTime=now+3seconds")
+    ended = lab.wait_event("ended", 60, job=job)
+    assert ended["class"] == "walltime_late"
+    assert "time limit" in ended["evidence"]
+    wait_for(lambda: lab.job(job)["JobState"] == "TIMEOUT", 30, "Slurm's TIMEOUT")
+    successor = wait_for(lambda: lab.successors(job), 20, "a successor")[0]
+    launched = lab.wait_event("launched", 60, job=successor)
+    assert launched["step"] > 0
+    lab.assert_resumed()
+    lab.alice("scancel", successor)
+    ended = lab.wait_event("ended", 60, job=successor)
+    assert ended["margin_s"] == 120
