@@ -6,14 +6,17 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
 from commands import Row, row
 
 RANKS = 2
+BARE_JOBS = 3
 WATCH_S = 60
 SAMPLE_S = 0.5
 LIMIT_S = 180
@@ -40,7 +43,7 @@ ranks_per_node = {ranks}
 walltime_s = {walltime_s}
 preset = "hf"
 runs_dir = "{runs}"
-command = "{python} -u train.py --output_dir {{ckpt_dir}} --max_steps 100000 --step_time 0.1 --save_steps 20 {{resume}}"
+command = "{python} -u train.py --output_dir {{ckpt_dir}} --max_steps 1000000 {pace} {{resume}}"
 
 [checkpoint]
 quiet_s = 1
@@ -77,11 +80,17 @@ class Yard:
     def queue(self) -> Path:
         return self.folder / "queue"
 
-    def furnish(self, walltime_s: int) -> None:
-        """Put a trainer and a job file there."""
+    def furnish(self, walltime_s: int, pace: str) -> None:
+        """Put a trainer and a job file there; `pace` is words for the trainer."""
         self.project.mkdir(parents=True)
         (self.project / "train.py").write_text(TRAIN.format(package=str(self.root / "pyhelpers")))
-        words = {"ranks": RANKS, "walltime_s": walltime_s, "runs": self.folder / "runs", "python": sys.executable}
+        words = {
+            "ranks": RANKS,
+            "walltime_s": walltime_s,
+            "pace": pace,
+            "runs": self.folder / "runs",
+            "python": sys.executable,
+        }
         (self.project / "bench.toml").write_text(JOB.format(**words))
         (self.project / "bare.sh").write_text(BARE.format(**words))
 
@@ -93,6 +102,16 @@ class Yard:
     def outlast(self, *words: str) -> None:
         """Run a verb."""
         self.call(str(self.root / "bin/outlast"), *words)
+
+    @contextmanager
+    def run(self) -> Iterator[None]:
+        """Submit the run; cancel it at the end and wait until nothing of it is there."""
+        self.outlast("submit", "local", "bench.toml")
+        try:
+            yield
+        finally:
+            self.outlast("cancel", str(self.folder / "runs/bench"))
+            wait_for("end after cancel", lambda: not any(_found(self)))
 
     def submit_bare(self) -> float:
         """How long the driver takes to submit the bare script, in seconds."""
@@ -109,6 +128,10 @@ class Yard:
             tale = json.loads(line)
             by_job.setdefault(tale["job"], []).append(tale)
         return {job: tales for job, tales in by_job.items() if len(tales) == RANKS}
+
+    def has_ended(self, jobs: int) -> bool:
+        """Have the ranks of so many jobs ended?"""
+        return len(self.tales()) >= jobs
 
     def started(self, job: str) -> float:
         """When the driver started a job's script: it writes the end time just before."""
@@ -131,14 +154,15 @@ def wait_for(what: str, is_there: Callable[[], bool]) -> None:
 def turns(root: Path, folder: Path) -> list[Row]:
     """Script start to first rank, and last rank's exit to successor, over a chain of short jobs."""
     yard = Yard(root, folder)
-    yard.furnish(walltime_s=12)
-    submits = [yard.submit_bare() for _ in range(3)]
-    wait_for("end of the bare jobs", lambda: len(yard.tales()) == 3)
+    yard.furnish(walltime_s=12, pace="--step_time 0.1 --save_steps 20")
+    submits = []
+    for number in range(1, BARE_JOBS + 1):
+        submits.append(yard.submit_bare())
+        wait_for("end of a bare job", partial(yard.has_ended, number))
     bare = [min(tale["began"] for tale in tales) - yard.started(job) for job, tales in yard.tales().items()]
-    yard.outlast("submit", "local", "bench.toml")
-    wait_for("third job of the chain", lambda: len(yard.tales()) >= 6)
-    yard.outlast("cancel", str(folder / "runs/bench"))
-    ours = {job: tales for job, tales in yard.tales().items() if int(job) > 3}
+    with yard.run():
+        wait_for("third job of the chain", partial(yard.has_ended, BARE_JOBS + 3))
+    ours = {job: tales for job, tales in yard.tales().items() if int(job) > BARE_JOBS}
     starts = [min(tale["began"] for tale in tales) - yard.started(job) for job, tales in ours.items()]
     gaps = [
         yard.submitted(str(int(job) + 1)) - max(tale["ended"] for tale in tales)
@@ -154,18 +178,11 @@ def turns(root: Path, folder: Path) -> list[Row]:
 def beside(root: Path, folder: Path) -> list[Row]:
     """CPU and memory of everything of ours while the ranks of one job train."""
     yard = Yard(root, folder)
-    yard.furnish(walltime_s=WATCH_S + 60)
-    yard.outlast("submit", "local", "bench.toml")
-    wait_for("ranks", lambda: len(_found(yard)[1]) == RANKS)
-    time.sleep(5)  # past the start
-    began, (ours_0, ranks_0) = time.monotonic(), map(_cpu_s, _found(yard))
-    peak, rank_peak = 0.0, 0.0
-    while (passed_s := time.monotonic() - began) < WATCH_S:
-        ours, ranks = _found(yard)
-        peak, rank_peak = max(peak, _mib(ours)), max(rank_peak, _mib(ranks) / RANKS)
-        time.sleep(SAMPLE_S)
-    ours_s, ranks_s = (_cpu_s(found) - before for found, before in zip(_found(yard), (ours_0, ranks_0), strict=True))
-    yard.outlast("cancel", str(folder / "runs/bench"))
+    yard.furnish(walltime_s=WATCH_S + 60, pace="--logging_steps 100 --save_steps 2000")
+    with yard.run():
+        wait_for("ranks", lambda: len(_found(yard)[1]) == RANKS)
+        time.sleep(5)  # past the start
+        passed_s, ours_s, ranks_s, peak, rank_peak = _watched(yard)
     percent, rank_percent = 100 * ours_s / passed_s, 100 * ranks_s / passed_s
     return [
         (
@@ -178,16 +195,33 @@ def beside(root: Path, folder: Path) -> list[Row]:
     ]
 
 
+def _watched(yard: Yard) -> tuple[float, float, float, float, float]:
+    """Seconds watched; CPU seconds of ours and of the ranks; peak memory of ours and of one rank, in MiB."""
+    began, before = time.monotonic(), [_cpu_s(found) for found in _found(yard)]
+    peak = rank_peak = 0.0
+    while (passed_s := time.monotonic() - began) < WATCH_S:
+        ours, ranks = _found(yard)
+        peak, rank_peak = max(peak, _mib(ours)), max(rank_peak, _mib(ranks) / RANKS)
+        time.sleep(SAMPLE_S)
+    ours_s, ranks_s = (_cpu_s(found) - then for found, then in zip(_found(yard), before, strict=True))
+    return passed_s, ours_s, ranks_s, peak, rank_peak
+
+
 def _found(yard: Yard) -> tuple[list[psutil.Process], list[psutil.Process]]:
-    """Processes of this yard's jobs, told by their environment: ours, the driver's runner included, and the ranks."""
+    """Processes of this yard's jobs, told by their environment: ours and the ranks.
+
+    The driver's runner is left out: it stands for a scheduler, and runs on no machine that has one.
+    """
     ours: list[psutil.Process] = []
     ranks: list[psutil.Process] = []
     for process in psutil.process_iter():
         try:
             if process.environ().get("OUTLAST_LOCAL_QUEUE") == str(yard.queue):
                 words = process.cmdline()
-                is_rank = words[:1] == [sys.executable] and "train.py" in words
-                (ranks if is_rank else ours).append(process)
+                if words[:1] == [sys.executable] and "train.py" in words:
+                    ranks.append(process)
+                elif "outlast-runner" not in words:
+                    ours.append(process)
         except (psutil.Error, OSError):
             continue
     return ours, ranks
