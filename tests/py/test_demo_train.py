@@ -191,6 +191,16 @@ def test_term_to_one_rank_saves_and_ends_all_ranks_with_0(tmp_path: Path) -> Non
     assert 0 < stopped_at(tmp_path, ranks) < 1000
 
 
+def test_term_again_and_again_does_not_spoil_the_0(tmp_path: Path) -> None:
+    (rank,) = launch(tmp_path, "--max_steps 1000 --save_steps 0 --step_time 0.05 --logging_steps 1")
+    assert rank.stdout
+    rank.stdout.readline()
+    while rank.poll() is None:
+        rank.terminate()
+        time.sleep(0.001)
+    assert 0 < stopped_at(tmp_path, [rank]) < 1000
+
+
 def test_usr1_saves_and_goes_on(tmp_path: Path) -> None:
     (rank,) = launch(tmp_path, "--max_steps 60 --save_steps 0 --step_time 0.02 --logging_steps 1")
     assert rank.stdout

@@ -50,6 +50,10 @@ class Asked:
         """From here on TERM asks for a checkpoint and an end, instead of killing."""
         signal.signal(signal.SIGTERM, lambda *_: self._ask(STOP))
 
+    def rest(self) -> None:
+        """From here on TERM does nothing: a Python that is ending has no handlers, and one more would make it 143."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
     def _ask(self, flag: int) -> None:
         self.flags |= flag
 
@@ -94,6 +98,7 @@ class Trainer:
         if self.run.progress.step != self.saved_step and self.made:
             self.save()
         self.group.barrier()  # a save that fails fails the launch, not rank 0 alone
+        self.asked.rest()
         self.reporter.end()
         self.reporter.logged({"train_runtime": round(time.monotonic() - began, 2)}, self.run.progress.step)
 
