@@ -105,11 +105,14 @@ _ol_attempt_command() {
   OUTLAST_WORDS=("${words[@]}")
 }
 
-# What a rank sees. Nothing else of ours is exported.
+# What a rank sees. Nothing else of ours is exported. In a subshell of the launch: it may exit.
 _ol_attempt_environment() {
   local master=$1
   set +u # module and conda scripts read unset variables
-  ol_site_modules
+  ol_site_modules || {
+    printf 'outlast: a module of %s did not load\n' "$OUTLAST_SITE" >&2
+    exit 72
+  }
   ol_job_env
   export MASTER_ADDR=$master MASTER_PORT=${OUTLAST_PORT:-} PYTHONUNBUFFERED=1
   export OUTLAST_RUN OUTLAST_JOB_ID OUTLAST_ATTEMPT OUTLAST_RANKS_PER_NODE OUTLAST_CKPT_DIR OUTLAST_RESUME OUTLAST_RESUME_STEP
