@@ -34,7 +34,7 @@ test-lab: setup
 	@tools/test-lab $(LAB_FLAGS)
 
 lint: setup ## shellcheck, shfmt, ruff, mypy
-	shellcheck $(SHELL_FILES)
+	shellcheck -x -P SCRIPTDIR $(SHELL_FILES)
 	shfmt -i 2 -ci -d $(SHELL_FILES)
 	ruff check .
 	ruff format --check .

@@ -1,8 +1,10 @@
 """outlast demo: a whole run on this machine, told as it happens."""
 
 import argparse
+import importlib.util
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -47,6 +49,11 @@ def demo() -> None:
 
 
 def _prepared(root: Path) -> submitting.New:
+    missing = [name for name in ("numpy", "safetensors") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise DemoError(
+            f"its trainer needs {' and '.join(missing)}; type {sys.executable} -m pip install {' '.join(missing)}"
+        )
     runs = _runs(root)
     number = next(n for n in range(1, 10_000) if not (runs / f"demo-{n}").exists())
     words = [f"runs_dir={runs}", f"run=demo-{number}", f"project_dir={runs}/demo-{number}"]
