@@ -14,19 +14,23 @@ class Inliner:
     """`inline("log", "job")` for a template: gives the text of lib/log.sh and lib/job.sh, and remembers both."""
 
     def __init__(self, root: Path) -> None:
-        self._lib = root / "lib"
-        self._needs: dict[str, list[str]] = {}
+        self._root = root
+        self._needs: dict[str, list[str]] = {}  # by the file's name in messages
 
     def __call__(self, *names: str) -> str:
         """The files' text, in that order, without the line that tells shellcheck their shell.
 
         Raises: Refused: lib has no such file.
         """
-        return "\n".join(self._copy(name) for name in names)
+        return "\n".join(self.copy(f"lib/{name}.sh") for name in names)
 
-    def _copy(self, name: str) -> str:
-        text = source(self._lib / f"{name}.sh", f"lib/{name}.sh")
-        self._needs[name] = needs(text)
+    def copy(self, file: str) -> str:
+        """The text of one file of the tree, in the same way.
+
+        Raises: Refused: there is no such file.
+        """
+        text = source(self._root / file, file)
+        self._needs[file] = needs(text)
         return text
 
     def check(self) -> None:
@@ -34,9 +38,9 @@ class Inliner:
 
         Raises: Refused: one is not; the message names both.
         """
-        for name, wanted in self._needs.items():
-            for missing in set(wanted) - self._needs.keys():
-                raise Refused(f"the template inlines lib/{name}.sh without lib/{missing}.sh, which it needs")
+        for file, wanted in self._needs.items():
+            for missing in sorted({f"lib/{name}.sh" for name in wanted} - self._needs.keys()):
+                raise Refused(f"the template inlines {file} without {missing}, which it needs")
 
 
 def source(path: Path, where: str) -> str:

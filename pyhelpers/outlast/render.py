@@ -50,9 +50,7 @@ def filled(plan: Plan, root: Path, install: settings.Install) -> str:
                 directives=settings.directives(plan),
                 job_functions=settings.functions(plan),
                 inline=copy,
-                site_env=lambda: inline.source(
-                    root / f"sites/{plan.site.name}/env.sh", f"sites/{plan.site.name}/env.sh"
-                ),
+                site_env=lambda: copy.copy(f"sites/{plan.site.name}/env.sh"),
             )
         )
     except jinja2.TemplateNotFound as err:

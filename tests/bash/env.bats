@@ -46,6 +46,14 @@ script() {
   [ "$output" = "userfaultfd --steps" ]
 }
 
+@test "env: guesses under set -e where hostname -f fails" {
+  mkdir "$BATS_TEST_TMPDIR/bin"
+  printf '#!/bin/sh\nexit 1\n' >"$BATS_TEST_TMPDIR/bin/hostname"
+  chmod +x "$BATS_TEST_TMPDIR/bin/hostname"
+  run -0 script 'set -e; source "$ENV_SH"; echo "$FI_MR_CACHE_MONITOR"' NERSC_HOST=perlmutter PATH="$BATS_TEST_TMPDIR/bin:$PATH"
+  [ "$output" = userfaultfd ]
+}
+
 @test "env: OUTLAST_SITE names the site, an argument comes first" {
   run -0 script 'source "$ENV_SH"; echo "$FI_MR_CACHE_MONITOR"' OUTLAST_SITE=frontier
   [ "$output" = kdreg2 ]

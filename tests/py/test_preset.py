@@ -15,7 +15,7 @@ LINES = {
         ("100%|##########| 500/500 [02:30<00:00,  3.33it/s]", "500"),
     ],
     "torchtitan": [("[titan] 2026-01-01 - root - INFO - step:  1  loss:  8.12345  grad_norm:  1.0", "1")],
-    "lightning": [("Epoch 0:  12%|1  | 60/500 [00:09, v_num=0, train_loss_step=2.340, global_step=60.00]", "60")],
+    "lightning": [("Epoch 0:  12%|1  | 60/500 [00:09, v_num=0, global_step=60.00, train_loss_step=2.340]", "60")],
     "script": [("step 12 loss 3.4", "12"), ("Step: 7", "7"), ("step=00040", "00040")],
     "torchrun": [("step 12 loss 3.4", "12")],
     "smoke": [("step 3", "3")],

@@ -61,6 +61,17 @@ def test_script_refuses_a_wrong_template(tmp_path: Path, template: str, message:
         render.script(trees.plan(trees.make(tmp_path, template=template)), tmp_path, trees.INSTALL)
 
 
+def test_script_refuses_bash_without_what_it_needs(tmp_path: Path) -> None:
+    root = trees.make(tmp_path)
+    trees.write(root / "lib/log.sh", trees.LOG.replace("nothing", "bounded"))
+    with pytest.raises(Refused, match=r"lib/log\.sh without lib/bounded\.sh"):
+        render.script(trees.plan(root), root, trees.INSTALL)
+    trees.write(root / "lib/log.sh", trees.LOG)
+    trees.write(root / "sites/lake/env.sh", trees.SITE_ENV.replace("nothing", "environment"))
+    with pytest.raises(Refused, match=r"sites/lake/env\.sh without lib/environment\.sh"):
+        render.script(trees.plan(root), root, trees.INSTALL)
+
+
 def test_script_names_a_template_that_is_missing(tmp_path: Path) -> None:
     root = trees.make(tmp_path, site=trees.SITE.replace('"slurm"', '"cron"'))
     with pytest.raises(Refused, match=r"templates/cron.sh.j2 is missing: lake has scheduler 'cron'"):

@@ -38,6 +38,12 @@ def test_jobs_leaves_the_facts_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", site.names(ROOT))
+def test_the_default_queue_of_a_site_takes_chains(name: str) -> None:
+    facts = site.load(ROOT, name)
+    assert facts.queues[facts.queue].chain
+
+
+@pytest.mark.parametrize("name", site.names(ROOT))
 def test_every_site_has_a_page_in_the_manual(name: str) -> None:
     assert (ROOT / f"docs/sites/{name}.md").is_file()
 

@@ -100,9 +100,10 @@ main() {
 # Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, attempt, watch, ending, decide, successor, py
 # Sourcing it defines the functions above and does nothing else.
 
-# A frozen file system thaws, mostly: try for as long as training would still make sense.
+# A frozen file system thaws, mostly. After half an hour the nodes are given back and a later job tries again.
 _ol_main_find_run() {
-  local status
+  local status begun_s now_s
+  printf -v begun_s '%(%s)T' -1
   while :; do
     status=0
     ol_run_open && ol_history_load || status=$?
@@ -112,7 +113,8 @@ _ol_main_find_run() {
       return 1
     fi
     ol_log_warn "the shared file system does not answer; trying again"
-    if ol_deadline_is_near "$OUTLAST_STARTUP_S" || ! ol_run_pause 10; then
+    printf -v now_s '%(%s)T' -1
+    if ((now_s - begun_s > 1800)) || ol_deadline_is_near "$OUTLAST_STARTUP_S" || ! ol_run_pause 10; then
       ol_main_interrupted "the shared file system does not answer"
       return 1
     fi
@@ -121,12 +123,15 @@ _ol_main_find_run() {
 
 # The job is told to end, or has no time left, before anything was launched.
 ol_main_interrupted() { # WHY
-  if [[ -e $OUTLAST_STATE/term ]]; then
+  if [[ -e $OUTLAST_STATE/term && -z ${OUTLAST_GENERATION_MINE:-} ]]; then
+    ol_decide_leave "told to end before the run was ours"
+    return
+  elif [[ -e $OUTLAST_STATE/term ]]; then
     ol_ending_signalled
   elif [[ -e $OUTLAST_STATE/stop ]]; then
     _ol_ending_is stopped "control/stop"
   elif [[ -e $OUTLAST_STATE/deadline ]]; then
-    _ol_ending_is walltime "our deadline, before a launch: $1"
+    _ol_ending_is walltime "our deadline, before a launch ($1)"
   else
     _ol_ending_is storage "$1"
   fi
@@ -140,6 +145,8 @@ _ol_main_know() {
   OUTLAST_DURABLE_AT_START=0
   ((status != 0)) || OUTLAST_DURABLE_AT_START=${answer%% *}
   OUTLAST_DURABLE_STEP=$OUTLAST_DURABLE_AT_START
+  # The sidecar need not copy what a node is given to resume from.
+  printf '%d\n' "$OUTLAST_DURABLE_AT_START" >"$OUTLAST_STATE/durable_step"
 }
 
 # What cut off the last job was too short for its save.
@@ -184,7 +191,7 @@ ol_main_open() {
   _ol_main_may_start || return
   ol_ledger_add started host="${HOSTNAME:-?}" nodes:="${#OUTLAST_HOSTS[@]}" \
     durable_step:="$OUTLAST_DURABLE_AT_START" generation:="$((10#$OUTLAST_GENERATION))" version="$OUTLAST_VERSION"
-  ol_py_install & # nobody waits for the reports' tools
+  ol_py_install >/dev/null & # nobody waits for the reports' tools
   _ol_main_prepare
 }
 
@@ -235,9 +242,9 @@ ol_main_attempt() {
     0)
       ol_watch
       ol_ending_attempt
-      ol_decide
+      [[ -n $OUTLAST_THEN ]] || ol_decide
       ;;
-    2) ol_main_interrupted "$OUTLAST_WHY" ;;
+    2 | 3) ol_main_interrupted "$OUTLAST_WHY" ;;
     *)
       OUTLAST_LAUNCH_CODE='' OUTLAST_RAN_S=0 OUTLAST_FINGERPRINT=launch
       _ol_ending_is launch "$OUTLAST_WHY"
@@ -279,7 +286,7 @@ ol_site_env() {
 #
 # Functions
 #   ol_attempt_begin       choose the checkpoint, put it on every node, find the master, start the launcher
-#                          0 launched; 1 could not (OUTLAST_WHY); 2 the job is told to end
+#                          0 launched; 1 could not (OUTLAST_WHY); 2 the job is told to end; 3 no file system
 #   ol_attempt_prepare     the user's once-per-run step, under its own limit; same status
 #
 # Sets     OUTLAST_ATTEMPT OUTLAST_RESUME_STEP (empty: a fresh start) OUTLAST_RESUME OUTLAST_NODE_LIST
@@ -292,10 +299,11 @@ _ol_attempt_nodes() {
   OUTLAST_NODE_LIST="${OUTLAST_HOSTS[*]:0:OUTLAST_NODES}"
 }
 
-# The newest durable checkpoint. A file system that does not answer is waited for: without it a start
-# would be a silent fresh start.
+# The newest durable checkpoint. A file system that does not answer is waited for, half an hour at most:
+# without it a start would be a silent fresh start.
 _ol_attempt_choose() {
-  local answer status
+  local answer status begun_s now_s
+  printf -v begun_s '%(%s)T' -1
   while :; do
     status=0
     answer=$(ol_checkpoint_durable) || status=$?
@@ -312,7 +320,8 @@ _ol_attempt_choose() {
     esac
     OUTLAST_WHY="the shared file system does not answer"
     ol_log_warn "$OUTLAST_WHY; waiting"
-    ! ol_deadline_is_near "$OUTLAST_STARTUP_S" || return 1
+    printf -v now_s '%(%s)T' -1
+    ((now_s - begun_s < 1800)) && ! ol_deadline_is_near "$OUTLAST_STARTUP_S" || return 3
     ol_run_pause 10 || return 2
   done
 }
@@ -379,11 +388,14 @@ _ol_attempt_command() {
   OUTLAST_WORDS=("${words[@]}")
 }
 
-# What a rank sees. Nothing else of ours is exported.
+# What a rank sees. Nothing else of ours is exported. In a subshell of the launch: it may exit.
 _ol_attempt_environment() {
   local master=$1
   set +u # module and conda scripts read unset variables
-  ol_site_modules
+  ol_site_modules || {
+    printf 'outlast: a module of %s did not load\n' "$OUTLAST_SITE" >&2
+    exit 72
+  }
   ol_job_env
   export MASTER_ADDR=$master MASTER_PORT=${OUTLAST_PORT:-} PYTHONUNBUFFERED=1
   export OUTLAST_RUN OUTLAST_JOB_ID OUTLAST_ATTEMPT OUTLAST_RANKS_PER_NODE OUTLAST_CKPT_DIR OUTLAST_RESUME OUTLAST_RESUME_STEP
@@ -470,6 +482,7 @@ ol_attempt_begin() {
   OUTLAST_ATTEMPT=$((OUTLAST_ATTEMPT + 1))
   OUTLAST_LOG=$OUTLAST_STATE/attempt.$OUTLAST_ATTEMPT.log
   : >"$OUTLAST_LOG"
+  : >"$OUTLAST_LOG.said"
   rm -f "$OUTLAST_STATE/asked" "$OUTLAST_LOCAL/stop"
   ol_progress_reset
   _ol_attempt_nodes
@@ -500,7 +513,7 @@ ol_attempt_begin() {
 #   ol_watch_first_death     print the shim's line of the rank that died first, by time, or nothing
 #
 # Sets     OUTLAST_LAUNCH_CODE OUTLAST_RAN_S
-# Needs    log, ledger, stop, progress, deadline, ending
+# Needs    log, ledger, stop, progress, deadline, ending, courier
 # Sourcing it defines the functions above and does nothing else.
 
 ol_watch_signal() {
@@ -512,20 +525,23 @@ ol_watch_signal() {
 }
 
 ol_watch_first_death() {
-  grep -aoE 'outlast: rank [0-9]+ on [A-Za-z0-9._-]+ ended with (code|signal) [A-Z0-9]+ at [0-9]+' "$OUTLAST_LOG" |
+  [[ -e $OUTLAST_LOG.said ]] || return 0
+  grep -aoE 'outlast: rank [0-9]+ on [A-Za-z0-9._-]+ ended with (code|signal) [A-Z0-9]+ at [0-9]+' "$OUTLAST_LOG.said" |
     sort -s -n -k 11 | head -n 1
 }
 
-# TERM for the job, or for the ranks from somebody else: ask the scheduler at once, KILL may be seconds away.
+_ol_watch_said() { [[ -s $OUTLAST_LOG.said ]] && grep -qaE -- "$1" "$OUTLAST_LOG.said"; }
+
+# TERM for the job, or for its ranks, from somebody else: the scheduler knows why.
 _ol_watch_term() {
-  [[ -z ${OUTLAST_CLASS:-} ]] || return 0
-  if [[ ! -e $OUTLAST_STATE/term ]]; then
-    grep -qa 'outlast: rank 0 got TERM from outside' "$OUTLAST_LOG" || return 0
-    printf 'ranks\n' >"$OUTLAST_STATE/term"
+  [[ -e $OUTLAST_STATE/term ]] || _ol_watch_said 'outlast: rank 0 got TERM from outside' || return 0
+  if [[ -z $OUTLAST_CLASS ]]; then
+    ol_ledger_add signal name=TERM from=outside
+    ol_ending_signalled
+    ol_stop_ask outside
   fi
-  ol_ledger_add signal name=TERM from=outside
-  ol_ending_signalled
-  ol_stop_ask outside
+  # The script itself was told: KILL may be five seconds away, so what must follow is done now.
+  [[ ! -e $OUTLAST_STATE/term || -n $OUTLAST_THEN ]] || ol_decide
 }
 
 _ol_watch_wishes() {
@@ -537,8 +553,18 @@ _ol_watch_wishes() {
     ol_stop_ask deadline
   elif [[ -e $OUTLAST_STATE/save ]]; then
     rm -f "$OUTLAST_STATE/save"
+    _ol_watch_save
+  fi
+}
+
+# A signal that the trainer does not expect would kill it.
+_ol_watch_save() {
+  if [[ -n $OUTLAST_SAVE_SIGNAL ]]; then
     ol_log_info "asking the training to save"
     ol_sched_signal_launch "$OUTLAST_LAUNCH_PID" save
+  else
+    ol_log_warn "this trainer cannot be asked to save (preset $OUTLAST_PRESET has no save_signal)"
+    ol_ledger_add warned text="control/save: preset $OUTLAST_PRESET has no save_signal"
   fi
 }
 
@@ -547,7 +573,7 @@ _ol_watch_wishes() {
 _ol_watch_deaths() {
   local now_s died_s line
   [[ ! -e $OUTLAST_STATE/asked ]] || return 0
-  grep -qaE 'outlast: rank [0-9]+ on .* ended with' "$OUTLAST_LOG" || return 0
+  _ol_watch_said 'outlast: rank [0-9]+ on .* ended with' || return 0
   line=$(ol_watch_first_death)
   died_s=${line##* }
   printf -v now_s '%(%s)T' -1
@@ -582,6 +608,7 @@ _ol_watch_last_useful() {
   [[ $step != "${OUTLAST_LAST_CKPT:-}" ]] || return 0
   if [[ -n ${OUTLAST_LAST_CKPT:-} ]] && ol_deadline_is_near "$((at_s - OUTLAST_LAST_CKPT_S))"; then
     printf '%(%s)T checkpoint %d is the last one that fits\n' -1 "$step" >"$OUTLAST_STATE/deadline"
+    ol_stop_ask deadline
   fi
   OUTLAST_LAST_CKPT=$step OUTLAST_LAST_CKPT_S=$at_s
 }
@@ -590,10 +617,10 @@ ol_watch() {
   local now_s
   OUTLAST_WATCH_TICK=0 OUTLAST_FIRST_SEEN=0 OUTLAST_STOP_REASON='' OUTLAST_LAST_CKPT=''
   while kill -0 "$OUTLAST_LAUNCH_PID" 2>/dev/null; do
+    _ol_watch_progress
     _ol_watch_term
     _ol_watch_wishes
     _ol_watch_deaths
-    ((OUTLAST_WATCH_TICK % 2)) || _ol_watch_progress
     _ol_watch_last_useful
     ol_stop_push
     OUTLAST_WATCH_TICK=$((OUTLAST_WATCH_TICK + 1))
@@ -604,6 +631,8 @@ ol_watch() {
   OUTLAST_LAUNCH_CODE=$?
   printf -v now_s '%(%s)T' -1
   OUTLAST_RAN_S=$((now_s - OUTLAST_LAUNCH_S))
+  # The drain begins while we still think: nobody writes any more.
+  ol_sidecar_hurry
   _ol_watch_progress
   _ol_watch_term
 }
@@ -645,16 +674,6 @@ ol_stop_ask() {
   fi
 }
 
-# Is a checkpoint being written? Its folder is there and its last file is not.
-_ol_stop_writes() {
-  local path
-  [[ -n $OUTLAST_CKPT_COMPLETE ]] || return 1
-  for path in "$OUTLAST_CKPT_DIR/$OUTLAST_CKPT_PREFIX"[0-9]*; do
-    [[ -d $path && ! -e $path/$OUTLAST_CKPT_COMPLETE ]] && return 0
-  done
-  return 1
-}
-
 # When to go from asking to TERM: seconds after the request.
 _ol_stop_term_after() {
   case $OUTLAST_STOP_REASON in
@@ -662,7 +681,7 @@ _ol_stop_term_after() {
     *)
       if [[ $OUTLAST_SAVES_ON_STOP == 1 || -n $OUTLAST_SAVE_SIGNAL ]]; then
         echo "$((OUTLAST_STOP_WAIT_S / 2))"
-      elif _ol_stop_writes; then
+      elif ol_checkpoint_is_written; then
         echo "$((OUTLAST_STOP_WAIT_S * 3 / 4))"
       else
         echo 0
@@ -737,7 +756,7 @@ ol_ending_signalled() {
 
 ol_ending_nodes() {
   {
-    sed -nE 's/.*(srun|salloc): error: Node failure on ([A-Za-z0-9._-]+).*/\2/p' "$OUTLAST_LOG"
+    sed -nE 's/.*(srun|salloc): error: Node failure on ([A-Za-z0-9._-]+).*/\2/p' "$OUTLAST_LOG.said"
     ol_sched_down_nodes "${OUTLAST_HOSTS[@]}"
   } 2>/dev/null | sort -u | while read -r node; do
     # Names out of a log are data: only our own hosts count.
@@ -768,7 +787,7 @@ _ol_ending_shared_is_full() {
 _ol_ending_by_request() { # REASON
   case $1 in
     stop) _ol_ending_is stopped "control/stop" ;;
-    deadline) _ol_ending_is walltime "our deadline, before anybody was told: $(cut -d' ' -f2- "$OUTLAST_STATE/deadline")" ;;
+    deadline) _ol_ending_is walltime "our deadline: $(cut -d' ' -f2- "$OUTLAST_STATE/deadline")" ;;
     lost) _ol_ending_is superseded "a newer lease than $OUTLAST_GENERATION" ;;
     wrong_resume) _ol_ending_is wrong_resume "first step $OUTLAST_FIRST_STEP, promised $OUTLAST_RESUME_STEP" ;;
     *) return 1 ;;
@@ -777,7 +796,7 @@ _ol_ending_by_request() { # REASON
 
 # The step itself was cancelled by a person: no rank has said how it died, and nobody of us killed it.
 _ol_ending_step_was_cancelled() {
-  [[ -z $1 ]] && grep -qaE 'STEP [0-9.]+ ON [^ ]+ CANCELLED AT [0-9T:-]+ ?(\*\*\*|$)' "$OUTLAST_LOG"
+  [[ -z $1 ]] && grep -qaE 'STEP [0-9.]+ ON [^ ]+ CANCELLED AT [0-9T:-]+ ?(\*\*\*|$)' "$OUTLAST_LOG.said"
 }
 
 _ol_ending_crash() { # FIRST_DEATH
@@ -786,7 +805,7 @@ _ol_ending_crash() { # FIRST_DEATH
   what=${what% at *}
   [[ -n $1 ]] || what="code $code"
   _ol_ending_fingerprint "$what"
-  if ! grep -qa 'outlast: rank 0 of [0-9]* on .* started' "$OUTLAST_LOG" || [[ $what =~ ^code\ 12[67]$ ]]; then
+  if ! grep -qaE 'outlast: rank 0 of [0-9]+ on .* started' "$OUTLAST_LOG.said" || [[ $what =~ ^code\ 12[67]$ ]]; then
     _ol_ending_is launch "${1:-the launcher ended with code $code, no rank started}"
     return
   fi
@@ -817,11 +836,11 @@ ol_ending_attempt() {
     _ol_ending_is "done" "exit 0 that nobody asked for, after $made"
   elif ((OUTLAST_LAUNCH_CODE == 0)); then
     _ol_ending_is early_exit "exit 0 that nobody asked for, and nothing says that training is over"
-  elif grep -qaE 'error: Node failure on ' "$OUTLAST_LOG"; then
-    _ol_ending_is node "the launcher says: $(grep -aoE 'Node failure on [A-Za-z0-9._-]+' "$OUTLAST_LOG" | head -n 1)"
+  elif grep -qaE 'error: Node failure on ' "$OUTLAST_LOG.said"; then
+    _ol_ending_is node "the launcher says: $(grep -aoE 'Node failure on [A-Za-z0-9._-]+' "$OUTLAST_LOG.said" | head -n 1)"
     OUTLAST_FINGERPRINT=node
   elif _ol_ending_step_was_cancelled "$death"; then
-    _ol_ending_is cancelled "somebody cancelled the step: $(grep -aoE 'STEP [0-9.]+ ON [^ ]+ CANCELLED AT [^ ]+' "$OUTLAST_LOG" | head -n 1)"
+    _ol_ending_is cancelled "somebody cancelled the step: $(grep -aoE 'STEP [0-9.]+ ON [^ ]+ CANCELLED AT [^ ]+' "$OUTLAST_LOG.said" | head -n 1)"
   else
     _ol_ending_crash "$death"
   fi
@@ -848,11 +867,22 @@ _ol_decide_by_class() {
     stopped | early_exit | wrong_resume) echo hold ;;
     done) echo finish ;;
     launch) _ol_decide_launch ;;
-    storage) if _ol_ending_shared_is_full; then echo hold; else echo relaunch; fi ;;
+    storage) _ol_decide_storage ;;
     crash) echo relaunch ;;
     internal) if ((OUTLAST_DURABLE_STEP > OUTLAST_DURABLE_AT_START)); then echo submit; else echo hold; fi ;;
     *) echo hold ;;
   esac
+}
+
+# Full: only a person can help. A stall passes, but not for this job when it could not even start.
+_ol_decide_storage() {
+  if _ol_ending_shared_is_full; then
+    echo hold
+  elif ((OUTLAST_ATTEMPT == 0)) || [[ -z ${OUTLAST_LAUNCH_PID:-} ]]; then
+    echo submit
+  else
+    echo relaunch
+  fi
 }
 
 # 126 and 127: the command is not there, no retry will bring it. Anything else deserves one.
@@ -887,6 +917,7 @@ _ol_decide_guarded() {
     return
   fi
   OUTLAST_DELAY_S=$(ol_guard_delay_s)
+  [[ $OUTLAST_CLASS != storage || $OUTLAST_THEN != submit ]] || OUTLAST_DELAY_S=1800
   if [[ $OUTLAST_THEN == relaunch ]] && ! _ol_decide_is_worth_it "$OUTLAST_DELAY_S"; then
     OUTLAST_THEN=submit
   fi
@@ -1192,18 +1223,25 @@ ol_successor_remove() {
 # Needs    log, bounded, ledger, courier, decide, deadline, ending, lease, mail, py
 # Sourcing it defines the functions above and does nothing else.
 
-# Seconds that may still be used: until KILL when the scheduler has sent TERM, else until the allocation ends.
+# Seconds that may still be used: until KILL when the scheduler has sent TERM, else until the allocation ends,
+# but at most half an hour: a file system that is away for longer must not cost the nodes of a long allocation.
 _ol_settle_left() {
   local left_s
   left_s=$(ol_deadline_job_left)
   [[ ! -e $OUTLAST_STATE/term ]] || left_s=20
+  ((left_s <= 1800)) || left_s=1800
   printf '%d\n' "$((left_s < 5 ? 5 : left_s))"
 }
 
 _ol_settle_drain() {
-  local left_s
-  left_s=$(_ol_settle_left)
-  ol_sidecar_drain "$left_s" || ol_log_warn "not every complete checkpoint could be made durable in $left_s s"
+  local left_s status=2
+  while ((status == 2)); do
+    _ol_settle_cancelled
+    left_s=$(_ol_settle_left)
+    status=0
+    ol_sidecar_drain "$left_s" || status=$?
+  done
+  ((status == 0)) || ol_log_warn "not every complete checkpoint could be made durable in $left_s s"
 }
 
 # What the trainer wrote beside its checkpoints (the final model, its own logs) would go with the node.
@@ -1262,7 +1300,6 @@ ol_settle() {
   : >"$OUTLAST_STATE/settling"
   OUTLAST_EXIT=0
   if [[ -n ${OUTLAST_COURIER_PID:-} ]]; then
-    _ol_settle_cancelled
     if ((OUTLAST_ATTEMPT > 0)); then
       _ol_settle_drain
       _ol_settle_output
@@ -1280,7 +1317,7 @@ ol_settle() {
 _ol_settle_end() {
   : >"$OUTLAST_STATE/settled"
   ol_courier_stop
-  [[ -z ${OUTLAST_TIMER_PID:-} ]] || kill "$OUTLAST_TIMER_PID" 2>/dev/null
+  [[ -z ${OUTLAST_TIMER_PID:-} ]] || kill -s KILL "$OUTLAST_TIMER_PID" 2>/dev/null
   cd / && rm -rf "$OUTLAST_LOCAL"
 }
 
@@ -1291,7 +1328,7 @@ ol_settle_unexpected() {
   if [[ -z ${OUTLAST_THEN:-} || $OUTLAST_THEN == relaunch ]]; then
     _ol_ending_is internal "the script ended without a decision (status $code)"
     [[ -z ${OUTLAST_LAUNCH_PID:-} ]] || ol_sched_kill_launch "$OUTLAST_LAUNCH_PID"
-    ol_decide
+    if [[ -n ${OUTLAST_GENERATION_MINE:-} ]]; then ol_decide; else OUTLAST_THEN=leave; fi
   fi
   ol_settle
   exit "$OUTLAST_EXIT"
@@ -1315,24 +1352,19 @@ ol_settle_unexpected() {
 # Needs    log
 # Sourcing it defines the functions above and does nothing else.
 
-# The allocation's end: what the scheduler last said, else what was asked for.
-_ol_deadline_end() {
+# The timer calls this every second, so it starts no process: sets OL_DEADLINE_END (of the allocation) and
+# OL_DEADLINE_AT (of training), UTC seconds.
+_ol_deadline_compute() {
   local end_s=''
   read -r end_s 2>/dev/null <"$OUTLAST_STATE/end_time"
-  printf '%d\n' "${end_s:-$((OUTLAST_STARTED_S + OUTLAST_WALLTIME_S))}"
-}
-
-_ol_deadline_at() {
-  local at_s
-  at_s=$(_ol_deadline_end)
-  at_s=$((at_s - OUTLAST_MARGIN_S))
-  if ((OUTLAST_TRAIN_AT_MOST_S > 0 && OUTLAST_STARTED_S + OUTLAST_TRAIN_AT_MOST_S < at_s)); then
-    at_s=$((OUTLAST_STARTED_S + OUTLAST_TRAIN_AT_MOST_S))
+  OL_DEADLINE_END=${end_s:-$((OUTLAST_STARTED_S + OUTLAST_WALLTIME_S))}
+  OL_DEADLINE_AT=$((OL_DEADLINE_END - OUTLAST_MARGIN_S))
+  if ((OUTLAST_TRAIN_AT_MOST_S > 0 && OUTLAST_STARTED_S + OUTLAST_TRAIN_AT_MOST_S < OL_DEADLINE_AT)); then
+    OL_DEADLINE_AT=$((OUTLAST_STARTED_S + OUTLAST_TRAIN_AT_MOST_S))
   fi
-  printf '%d\n' "$at_s"
 }
 
-_ol_deadline_minus_now() {
+_ol_deadline_print_left() { # UTC_SECONDS
   local now_s left_s
   printf -v now_s '%(%s)T' -1
   left_s=$(($1 - now_s))
@@ -1340,15 +1372,13 @@ _ol_deadline_minus_now() {
 }
 
 ol_deadline_left() {
-  local at_s
-  at_s=$(_ol_deadline_at)
-  _ol_deadline_minus_now "$at_s"
+  _ol_deadline_compute
+  _ol_deadline_print_left "$OL_DEADLINE_AT"
 }
 
 ol_deadline_job_left() {
-  local end_s
-  end_s=$(_ol_deadline_end)
-  _ol_deadline_minus_now "$end_s"
+  _ol_deadline_compute
+  _ol_deadline_print_left "$OL_DEADLINE_END"
 }
 
 ol_deadline_is_near() {
@@ -1365,19 +1395,20 @@ _ol_deadline_ask() {
 }
 
 # One look a second at the clock; the scheduler is asked every POLL_S seconds, or at once on a signal's hint.
-_ol_deadline_loop() {
-  local main_pid=$1 tick=0 left_s
-  trap - TERM USR1 EXIT
+_ol_deadline_loop() { # MAIN_PID
+  local tick=0 now_s
+  trap '' TERM USR1
   cd / || return
-  while kill -0 "$main_pid" 2>/dev/null; do
+  while kill -0 "$1" 2>/dev/null && [[ -d $OUTLAST_STATE ]]; do
     if ((tick % OUTLAST_POLL_S == 0)) || [[ -e $OUTLAST_STATE/ask ]]; then
       rm -f "$OUTLAST_STATE/ask"
       _ol_deadline_ask
     fi
-    left_s=$(ol_deadline_left)
-    if ((left_s == 0)) && [[ ! -e $OUTLAST_STATE/deadline ]]; then
-      printf '%(%s)T %s\n' -1 "the allocation ends in $(ol_deadline_job_left) s" >"$OUTLAST_STATE/deadline"
-    elif ((left_s > 60)) && [[ -e $OUTLAST_STATE/deadline && ! -e $OUTLAST_STATE/asked ]]; then
+    _ol_deadline_compute
+    printf -v now_s '%(%s)T' -1
+    if ((now_s >= OL_DEADLINE_AT)) && [[ ! -e $OUTLAST_STATE/deadline ]]; then
+      printf '%d %s\n' "$now_s" "the allocation ends in $((OL_DEADLINE_END - now_s)) s" >"$OUTLAST_STATE/deadline"
+    elif ((OL_DEADLINE_AT - now_s > 60)) && [[ -e $OUTLAST_STATE/deadline && ! -e $OUTLAST_STATE/asked ]]; then
       rm -f "$OUTLAST_STATE/deadline" # the limit was raised before anybody was told
     fi
     tick=$((tick + 1))
@@ -1399,6 +1430,7 @@ ol_deadline_start() {
 # Functions
 #   ol_courier_start / ol_courier_stop     both processes
 #   ol_courier_carry SEC                   ask the courier for a round now, wait up to SEC seconds; 1 not done
+#   ol_sidecar_hurry                       no rank writes any more: make the rest durable, nobody waits yet
 #   ol_sidecar_drain SEC                   the same of the sidecar, when no rank writes any more
 #   ol_courier_round                       one round of the courier
 #   ol_courier_log                         append what is new in the job's logs to RUN/logs/
@@ -1411,17 +1443,6 @@ ol_deadline_start() {
 # Needs    log, bounded, ledger, lease, checkpoint
 # Sourcing it defines the functions above and does nothing else.
 
-# A log's copy is continued at its own length, so an append whose end is not known does no harm.
-ol_courier_log() {
-  local log
-  for log in "$OUTLAST_STATE"/job.log "$OUTLAST_STATE"/attempt.*.log; do
-    [[ -s $log ]] || continue
-    # shellcheck disable=SC2016 # expanded by the child
-    ol_shared bash -c 'have=$(stat -c %s "$2" 2>/dev/null || echo 0)
-      tail -c "+$((have + 1))" "$1" >>"$2"' _ "$log" "$(_ol_courier_log_name "$log")" || return
-  done
-}
-
 # attempt.2.log is RUN/logs/JOB.RESTART.2.log, job.log is RUN/logs/JOB.RESTART.log
 _ol_courier_log_name() {
   local name=${1##*/}
@@ -1430,23 +1451,39 @@ _ol_courier_log_name() {
   printf '%s\n' "$OUTLAST_RUN_DIR/logs/$OUTLAST_JOB_ID.$OUTLAST_RESTART$name"
 }
 
-# What people wish: `save` is done once, so its file goes as soon as it has been seen.
-_ol_courier_control() {
-  local wishes wish
+# A log's copy is continued at its own length, so an append whose end is not known does no harm.
+ol_courier_log() {
+  local log size name
+  for log in "$OUTLAST_STATE"/job.log "$OUTLAST_STATE"/attempt.*.log; do
+    size=$(stat -c %s "$log" 2>/dev/null) || continue
+    ((size > ${OL_COURIER_SENT[${log##*/}]:-0})) || continue
+    name=$(_ol_courier_log_name "$log")
+    # shellcheck disable=SC2016 # expanded by the child
+    ol_shared bash -c 'have=$(stat -c %s "$2" 2>/dev/null || echo 0)
+      tail -c "+$((have + 1))" "$1" >>"$2"' _ "$log" "$name" || return
+    OL_COURIER_SENT[${log##*/}]=$size
+  done
+}
+
+# One look for all: what people wish (`save` is done once, so its file goes when it has been seen), and whether
+# a newer lease than ours is there.
+_ol_courier_look() {
+  local seen word
   # shellcheck disable=SC2016 # expanded by the child
-  wishes=$(ol_shared_print bash -c 'cd "$1" || exit; for f in stop save hold; do [[ ! -e $f ]] || echo "$f"; done; rm -f save' _ \
-    "$OUTLAST_RUN_DIR/control") || return
-  for wish in $wishes; do
-    [[ -e $OUTLAST_STATE/$wish ]] || ol_log_info "control/$wish seen"
-    printf '%(%s)T\n' -1 >"$OUTLAST_STATE/$wish"
+  seen=$(ol_shared_print bash -c 'cd "$1/control" || exit
+    for f in stop save hold; do [[ ! -e $f ]] || echo "$f"; done; rm -f save
+    for f in ../lease/[0-9][0-9][0-9][0-9][0-9][0-9]; do [[ ! ${f##*/} > $2 ]] || echo lost; done' _ \
+    "$OUTLAST_RUN_DIR" "$OUTLAST_GENERATION") || return
+  for word in $seen; do
+    [[ -e $OUTLAST_STATE/$word ]] || ol_log_info "seen in the run's folder: $word"
+    printf '%(%s)T\n' -1 >"$OUTLAST_STATE/$word"
   done
 }
 
 ol_courier_round() {
   ol_ledger_flush
   ol_courier_log
-  _ol_courier_control
-  ! ol_lease_is_lost || touch "$OUTLAST_STATE/lost"
+  _ol_courier_look
 }
 
 # Sleep up to SEC seconds; a request of the supervisor (FILE_wanted differs from FILE_done) ends it.
@@ -1463,9 +1500,10 @@ _ol_courier_nap() { # SEC FILE
 
 _ol_courier_loop() { # MAIN_PID
   local wanted
-  trap - TERM USR1 EXIT
+  local -A OL_COURIER_SENT=()
+  trap '' TERM USR1
   cd / || return
-  while kill -0 "$1" 2>/dev/null; do
+  while kill -0 "$1" 2>/dev/null && [[ -d $OUTLAST_STATE ]]; do
     wanted=''
     read -r wanted 2>/dev/null <"$OUTLAST_STATE/carry_wanted"
     ol_courier_round
@@ -1477,14 +1515,19 @@ _ol_courier_loop() { # MAIN_PID
 # Newest first: when time is short the newest is the one that counts. What is older than the newest
 # durable checkpoint is not copied any more.
 ol_sidecar_round() {
-  local step path durable=-1 left=0
+  local step path durable=-1 left=0 status
   [[ ! -s $OUTLAST_STATE/durable_step ]] || read -r durable <"$OUTLAST_STATE/durable_step"
   while read -r step path; do
     ((step > durable)) || continue
     _ol_sidecar_seen "$step"
-    if ol_checkpoint_keep "$step" "$path"; then
+    status=0
+    ol_checkpoint_keep "$step" "$path" || status=$?
+    if ((status == 0)); then
       durable=$step
       ol_checkpoint_prune
+    elif ((status == 3)); then
+      : >"$OUTLAST_STATE/lost" # nothing of ours is wanted any more
+      return 0
     else
       left=1
     fi
@@ -1503,9 +1546,9 @@ _ol_sidecar_seen() {
 # When the supervisor asks, no rank writes any more: nothing has to be quiet first.
 _ol_sidecar_loop() { # MAIN_PID
   local wanted
-  trap - TERM USR1 EXIT
+  trap '' TERM USR1
   cd / || return
-  while kill -0 "$1" 2>/dev/null; do
+  while kill -0 "$1" 2>/dev/null && [[ -d $OUTLAST_STATE ]]; do
     wanted=''
     read -r wanted 2>/dev/null <"$OUTLAST_STATE/drain_wanted"
     if [[ -z $wanted ]]; then
@@ -1517,9 +1560,11 @@ _ol_sidecar_loop() { # MAIN_PID
   done
 }
 
-# Ask for a round now and wait for it. Status 0 done; 1 not within SEC seconds, or the process is gone.
+# Ask for a round now and wait for it. Status 0 done; 1 not within SEC seconds, or the process is gone;
+# 2 the job got TERM meanwhile.
 _ol_courier_ask() { # FILE PID SEC
-  local tick answer token
+  local tick answer token calm=1
+  [[ ! -e $OUTLAST_STATE/term ]] || calm=0
   printf -v token '%(%s)T.%d' -1 "$RANDOM"
   printf '%s\n' "$token" >"$OUTLAST_STATE/$1_wanted"
   for ((tick = 0; tick < $3 * 10; tick++)); do
@@ -1527,12 +1572,16 @@ _ol_courier_ask() { # FILE PID SEC
     read -r answer 2>/dev/null <"$OUTLAST_STATE/$1_done"
     [[ $answer != "$token" ]] || return 0
     kill -0 "$2" 2>/dev/null || return 1
+    [[ $calm == 0 || ! -e $OUTLAST_STATE/term ]] || return 2
     sleep 0.1
   done
   return 1
 }
 
 ol_courier_carry() { _ol_courier_ask carry "${OUTLAST_COURIER_PID:-0}" "$1"; }
+
+# The same without waiting.
+ol_sidecar_hurry() { printf 'hurry\n' >"$OUTLAST_STATE/drain_wanted"; }
 
 # The next attempt's trainer writes again, so the request is taken back when it has been met.
 ol_sidecar_drain() {
@@ -1549,11 +1598,12 @@ ol_courier_start() {
   OUTLAST_SIDECAR_PID=$!
 }
 
-# They are told, not waited for: a child of theirs may hang with the file system.
+# TERM is ignored there: under some process trackers the whole job gets it while there is still work to do
+# (slurm-facts 4). Not waited for: a child of theirs may hang with the file system.
 ol_courier_stop() {
   local pid
   for pid in "${OUTLAST_COURIER_PID:-}" "${OUTLAST_SIDECAR_PID:-}"; do
-    [[ -z $pid ]] || kill "$pid" 2>/dev/null
+    [[ -z $pid ]] || kill -s KILL "$pid" 2>/dev/null
   done
 }
 
@@ -1565,6 +1615,7 @@ ol_courier_stop() {
 #
 # Functions
 #   ol_checkpoint_complete [QUIET_S]  print `STEP PATH` of the complete checkpoints where the trainer writes, by step
+#   ol_checkpoint_is_written          is the trainer writing one right now? 0 yes
 #   ol_checkpoint_keep STEP PATH      make one durable: 0 done, 1 could not, 3 the run is not ours any more
 #   ol_checkpoint_prune               remove the oldest durable ones, OUTLAST_CKPT_KEEP stay
 #   ol_checkpoint_durable             print `STEP PATH` of the newest whole durable checkpoint; 1 none; 2 no answer
@@ -1576,18 +1627,41 @@ ol_courier_stop() {
 # Needs    log, bounded, ledger
 # Sourcing it defines the functions above and does nothing else.
 
-ol_checkpoint_complete() {
-  local quiet_s=${1:-$OUTLAST_CKPT_QUIET_S} path step changed
-  for path in "$OUTLAST_CKPT_DIR/$OUTLAST_CKPT_PREFIX"[0-9]*; do
-    step=${path##*/"$OUTLAST_CKPT_PREFIX"}
+_ol_checkpoint_list() { # DIR PREFIX COMPLETE QUIET_S
+  local path step changed
+  for path in "$1/$2"[0-9]*; do
+    step=${path##*/"$2"}
     step=${step%%[!0-9]*}
     [[ -e $path && -n $step ]] || continue
-    [[ -z $OUTLAST_CKPT_COMPLETE || -e $path/$OUTLAST_CKPT_COMPLETE ]] || continue
+    [[ -z $3 || -e $path/$3 ]] || continue
     changed=''
-    ((quiet_s == 0)) || changed=$(find "$path" -newermt "-$quiet_s seconds" -print -quit 2>/dev/null)
+    (($4 == 0)) || changed=$(find "$path" -newermt "-$4 seconds" -print -quit 2>/dev/null)
     [[ -n $changed ]] || printf '%d %s\n' "$((10#$step))" "$path"
   done | sort -n
 }
+
+# Is one being written: a folder without its last file?
+_ol_checkpoint_half() { # DIR PREFIX COMPLETE
+  local path
+  [[ -n $3 ]] || return 1
+  for path in "$1/$2"[0-9]*; do
+    [[ ! -d $path || -e $path/$3 ]] || return 0
+  done
+  return 1
+}
+
+# On the shared file system a look may hang, so a child takes it.
+_ol_checkpoint_look() { # FUNCTION [QUIET_S]
+  local args=("$OUTLAST_CKPT_DIR" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_CKPT_COMPLETE" "${@:2}")
+  if [[ $OUTLAST_STORAGE == local ]]; then
+    "$1" "${args[@]}"
+  else
+    ol_shared_print bash -c "$(declare -f "$1"); $1 \"\$@\"" _ "${args[@]}"
+  fi
+}
+
+ol_checkpoint_complete() { _ol_checkpoint_look _ol_checkpoint_list "${1:-$OUTLAST_CKPT_QUIET_S}"; }
+ol_checkpoint_is_written() { _ol_checkpoint_look _ol_checkpoint_half; }
 
 # Print the manifest of the checkpoint in DIR. Needs nothing but Bash and find.
 _ol_checkpoint_manifest() { # STEP DIR
@@ -1728,16 +1802,17 @@ ol_checkpoint_arrange() { # SRC DIR PREFIX
 #
 # Functions
 #   ol_progress_look LOG      read what is new in LOG; sets OUTLAST_STEP to the last step seen and
-#                             OUTLAST_FIRST_STEP to the first (both empty as long as none was: unknown is not 0)
+#                             OUTLAST_FIRST_STEP to the first (both empty as long as none was: unknown is not 0);
+#                             what the shim and the launcher say of ranks and nodes is appended to LOG.said
 #   ol_progress_reset         a new attempt begins
 #   ol_progress_is_finished   does the log, the last checkpoint or the step say that training is over?
 #                             0 yes, 1 no, 2 cannot be known
 #
 # Reads    OUTLAST_STEP_REGEX (extended, one group) OUTLAST_STEP_ZERO_COUNTS OUTLAST_FINISH_REGEX OUTLAST_TARGET_STEP
-# Needs    nothing
+# Needs    bounded
 # Sourcing it defines the functions above and does nothing else.
 
-ol_progress_reset() { OUTLAST_STEP='' OUTLAST_FIRST_STEP='' OUTLAST_LOG_READ=0; }
+ol_progress_reset() { OUTLAST_STEP='' OUTLAST_FIRST_STEP='' OUTLAST_LOG_SIZE=0; }
 
 # Steps in stdin, one a line. Progress bars end their lines with \r, and colours stand between words.
 _ol_progress_steps() {
@@ -1745,16 +1820,16 @@ _ol_progress_steps() {
   tr '\r' '\n' | LC_ALL=C sed -nE -e 's/\x1b\[[0-9;]*[A-Za-z]//g' -e "s"$'\001'".*$OUTLAST_STEP_REGEX.*"$'\001\\1\001'"p"
 }
 
-# At most the newest 2 MB at a time: a log that grows faster than that is sampled.
+# A log can have gigabytes, so each byte is read once, but for a line's worth: what stood half-written at the
+# last look is read again. (Lines in .said may repeat.) Steps are looked for in the newest 2 MB only.
 ol_progress_look() {
-  local log=$1 size from steps first
+  local log=$1 size steps first chunk=$1.new
   size=$(stat -c %s "$log" 2>/dev/null) || return 0
-  ((size > OUTLAST_LOG_READ)) || return 0
-  from=$OUTLAST_LOG_READ
-  ((size - from <= 2000000)) || from=$((size - 2000000))
-  # A line that is still being written is read again, whole, at the next look.
-  steps=$(tail -c "+$((from + 1))" "$log" | head -c "$((size - from))" | _ol_progress_steps | grep -xE '[0-9]+')
-  OUTLAST_LOG_READ=$((size > 200 ? size - 200 : 0))
+  ((size > OUTLAST_LOG_SIZE)) || return 0
+  tail -c "+$((OUTLAST_LOG_SIZE > 500 ? OUTLAST_LOG_SIZE - 499 : 1))" "$log" | head -c "$((size - OUTLAST_LOG_SIZE + 500))" >"$chunk"
+  OUTLAST_LOG_SIZE=$size
+  grep -aE 'outlast: rank [0-9]+ |error: Node failure on |STEP [0-9.]+ ON .* CANCELLED AT ' "$chunk" >>"$log.said"
+  steps=$(tail -c 2000000 "$chunk" | _ol_progress_steps | grep -xE '[0-9]+')
   [[ $OUTLAST_STEP_ZERO_COUNTS == 1 ]] || steps=$(grep -vxE '0+' <<<"$steps")
   [[ -n $steps ]] || return 0
   first=${steps%%$'\n'*}
@@ -1764,10 +1839,10 @@ ol_progress_look() {
 
 # trainer_state.json of Hugging Face knows both numbers: `"global_step": 600, ... "max_steps": 600`.
 _ol_progress_hf_finished() {
-  local state=$1/trainer_state.json step max
-  [[ -r $state ]] || return 2
-  step=$(sed -nE 's/^ *"global_step": *([0-9]+).*/\1/p;' "$state" | head -n 1)
-  max=$(sed -nE 's/^ *"max_steps": *([0-9]+).*/\1/p' "$state" | head -n 1)
+  local state step max
+  state=$(ol_shared_print grep -aE '^ *"(global_step|max_steps)": *[0-9]+' "$1/trainer_state.json" 2>/dev/null)
+  step=$(sed -nE 's/.*"global_step": *([0-9]+).*/\1/p;' <<<"$state" | head -n 1)
+  max=$(sed -nE 's/.*"max_steps": *([0-9]+).*/\1/p' <<<"$state" | head -n 1)
   [[ -n $step && -n $max ]] || return 2
   ((max > 0 && step >= max))
 }
@@ -1895,7 +1970,10 @@ ol_lease_release() {
 
 # Status 1: no folder of our own on this node. /tmp may be shared, so nobody else's folder is taken.
 _ol_run_local() {
-  OUTLAST_LOCAL=$OUTLAST_LOCAL_BASE/outlast.$OUTLAST_JOB_ID
+  local sum
+  # Two queues of one machine may count alike; a job and its requeue share run and number.
+  sum=$(cksum <<<"$OUTLAST_RUN_DIR")
+  OUTLAST_LOCAL=$OUTLAST_LOCAL_BASE/outlast.$OUTLAST_JOB_ID.${sum%% *}
   OUTLAST_STATE=$OUTLAST_LOCAL/state
   # A requeued job finds what its first run left on this node.
   [[ ! -O $OUTLAST_LOCAL ]] || rm -rf "$OUTLAST_LOCAL"
@@ -1908,7 +1986,8 @@ ol_run_begin() {
   USER=${USER:-$(id -un)}
   # shellcheck disable=SC2153 # both names exist
   OUTLAST_RUN_DIR=$OUTLAST_RUNS_DIR/$OUTLAST_RUN
-  OUTLAST_ATTEMPT=0
+  OUTLAST_ATTEMPT=0 OUTLAST_GENERATION=000000 OUTLAST_DURABLE_AT_START=0 OUTLAST_DURABLE_STEP=0
+  OUTLAST_EVIDENCE='' OUTLAST_FINGERPRINT='' OUTLAST_WHY='' OUTLAST_HOLD=''
   OUTLAST_JOB_ID=$(ol_sched_job_id) || {
     ol_log_error "this is a job script: give it to the scheduler (outlast submit, sbatch)"
     return 1
@@ -2326,6 +2405,7 @@ _ol_environment_present() {
 #                     (pytorch/pytorch torch/csrc/distributed/c10d/init.cpp). One is enough for its small messages,
 #                     and unset it takes the address of the host's name: 127.0.1.1 on Debian.
 # TP_SOCKET_IFNAME    one name, compared whole (pytorch/pytorch torch/csrc/distributed/rpc/tensorpipe_agent.cpp)
+# IPV4 is the master's; empty: not known, the names alone must do.
 # Status 1: no interface found; IPv4 is asked for, and the names are left to the libraries.
 ol_environment_network() {
   local to=$1 towards='' present=''
@@ -2337,10 +2417,10 @@ ol_environment_network() {
   [[ $towards != lo ]] || present=''
   [[ -n $present ]] || present=${towards%%:*}
   [[ -n $towards ]] || towards=${present%%,*}
-  [[ -n $present ]] || {
-    ol_log_warn "no network interface found towards ${to:-other nodes}; NCCL and Gloo choose by themselves"
+  if [[ -z $present ]]; then
+    [[ -z $to ]] || ol_log_warn "no network interface found towards $to; NCCL and Gloo choose by themselves"
     return 1
-  }
+  fi
   ol_environment_default NCCL_SOCKET_IFNAME "$present"
   ol_environment_default GLOO_SOCKET_IFNAME "$towards"
   ol_environment_default TP_SOCKET_IFNAME "$towards"
@@ -2505,23 +2585,28 @@ _ol_mail_text() { # SUBJECT TEXT
     "$OUTLAST_MAIL_TO" "$subject" "$2" "$OUTLAST_JOB_ID" "${HOSTNAME:-?}" "$OUTLAST_RUN_DIR"
 }
 
-_ol_mail_command() {
-  local command
-  for command in "$(command -v sendmail)" /usr/sbin/sendmail /usr/lib/sendmail; do
-    [[ ! -x $command ]] || {
-      printf '%s\n' "$command"
-      return 0
-    }
-  done
-  return 1
+# Hand FILE to the site's own command (which reads a whole mail), to sendmail, or to mail. Status 1: none took it.
+_ol_mail_deliver() { # FILE SUBJECT
+  local -x PATH=$PATH:/usr/sbin:/usr/lib
+  # shellcheck disable=SC2016 # expanded by the child
+  if [[ -n ${OUTLAST_MAIL_COMMAND:-} ]]; then
+    ol_bounded 10 bash -c "$OUTLAST_MAIL_COMMAND"' <"$1"' _ "$1"
+  elif command -v sendmail >/dev/null; then
+    ol_bounded 10 bash -c 'sendmail -t -oi <"$1"' _ "$1"
+  elif command -v mail >/dev/null; then
+    ol_bounded 10 bash -c 'sed "1,/^$/d" "$1" | mail -s "$2" -- "$3"' _ \
+      "$1" "[outlast] $OUTLAST_RUN: $2" "$OUTLAST_MAIL_TO"
+  else
+    return 1
+  fi
 }
 
 ol_mail_send() {
-  local file command
+  local file
   [[ -n ${OUTLAST_MAIL_TO:-} ]] || return 0
   printf -v file '%s/mail.%(%s)T.%d' "$OUTLAST_STATE" -1 "$RANDOM"
   _ol_mail_text "$@" >"$file"
-  if command=$(_ol_mail_command) && ol_bounded 10 "$command" -t -oi <"$file"; then
+  if _ol_mail_deliver "$file" "$1"; then
     return 0
   fi
   ol_log_warn "no mail from this node: the message waits in $OUTLAST_RUN_DIR/outbox"
@@ -2558,7 +2643,7 @@ ol_py_install() {
 # lib/bounded.sh - run a command that may never come back
 #
 # Functions
-#   ol_bounded SEC CMD...      run CMD for at most SEC seconds; its status, or 124
+#   ol_bounded SEC CMD...      run CMD, without stdin, for at most SEC seconds; its status, or 124
 #   ol_bounded_print SEC CMD.. the same, and print what it wrote on stdout
 #   ol_shared CMD...           a command that touches the shared file system
 #   ol_shared_print CMD...     the same, and print what it wrote on stdout
@@ -2574,11 +2659,12 @@ ol_bounded() {
   shift
   timeout -k 2 "$limit_s" "$@" &
   pid=$!
-  ticks=$(((limit_s + 3) * 20))
+  # Twenty looks a second for two seconds, then two: a copy may run for an hour.
+  ticks=$((limit_s * 2 + 40))
   while kill -0 "$pid" 2>/dev/null; do
     ((ticks > 0)) || return 124
     ticks=$((ticks - 1))
-    sleep 0.05
+    if ((ticks > limit_s * 2)); then sleep 0.05; else sleep 0.5; fi
   done
   wait "$pid"
 }
