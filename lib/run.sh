@@ -32,10 +32,7 @@ ol_run_begin() {
   OUTLAST_RUN_DIR=$OUTLAST_RUNS_DIR/$OUTLAST_RUN
   OUTLAST_ATTEMPT=0 OUTLAST_GENERATION=000000 OUTLAST_DURABLE_AT_START=0 OUTLAST_DURABLE_STEP=0
   OUTLAST_EVIDENCE='' OUTLAST_FINGERPRINT='' OUTLAST_WHY='' OUTLAST_HOLD=''
-  OUTLAST_JOB_ID=$(ol_sched_job_id) || {
-    ol_log_error "this is a job script: give it to the scheduler (outlast submit, sbatch)"
-    return 1
-  }
+  OUTLAST_JOB_ID=$(ol_sched_job_id) || return 1
   OUTLAST_RESTART=$(ol_sched_restart)
   mapfile -t OUTLAST_HOSTS < <(ol_sched_nodes)
   _ol_run_local || {

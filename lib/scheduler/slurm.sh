@@ -152,8 +152,15 @@ ol_sched_down_nodes() {
   timeout -k 2 30 sinfo --noheader --Node --states=down,fail --nodes="$*" --format=%N 2>/dev/null || return 2
 }
 
+# salloc may leave its shell on the login node, where neither the node-local storage nor its checkpoints are.
 ol_sched_job_id() {
-  [[ -n ${SLURM_JOB_ID:-} ]] || return 1
+  if [[ -z ${SLURM_JOB_ID:-} ]]; then
+    echo "not in a Slurm job; type: sbatch SCRIPT, or outlast submit SITE JOB" >&2
+    return 1
+  elif [[ -z ${SLURMD_NODENAME:-} ]]; then
+    echo "this shell is not on a node of job $SLURM_JOB_ID; type first: srun --overlap --nodes=1 --ntasks=1 --pty bash -l" >&2
+    return 1
+  fi
   printf '%s\n' "$SLURM_JOB_ID"
 }
 
