@@ -21,7 +21,6 @@ _ol_env_root=${_ol_env_root%/lib/env.sh}
 # Without arguments a sourced file sees those of its caller, so $1 may have nothing to do with us:
 # it counts only if it names a site. The guess is made in a child, which leaves no function behind.
 _ol_env_site=$(
-  set +eu
   for site in "${1-}" "${OUTLAST_SITE-}"; do
     if [[ $site && $site != */* && -f $_ol_env_root/sites/$site/site.toml ]]; then
       printf '%s\n' "$site"

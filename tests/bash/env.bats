@@ -50,7 +50,7 @@ script() {
   mkdir "$BATS_TEST_TMPDIR/bin"
   printf '#!/bin/sh\nexit 1\n' >"$BATS_TEST_TMPDIR/bin/hostname"
   chmod +x "$BATS_TEST_TMPDIR/bin/hostname"
-  run -0 script 'set -e; source "$ENV_SH"; echo "$FI_MR_CACHE_MONITOR"' NERSC_HOST=perlmutter PATH="$BATS_TEST_TMPDIR/bin:$PATH"
+  run -0 script 'set -eu; shopt -s inherit_errexit; source "$ENV_SH"; echo "$FI_MR_CACHE_MONITOR"' NERSC_HOST=perlmutter PATH="$BATS_TEST_TMPDIR/bin:$PATH"
   [ "$output" = userfaultfd ]
 }
 
