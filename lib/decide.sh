@@ -40,7 +40,7 @@ _ol_decide_storage() {
 
 # 126 and 127: the command is not there, no retry will bring it. Anything else deserves one.
 _ol_decide_launch() {
-  if [[ $OUTLAST_EVIDENCE =~ code\ (126|127|72)( |$) ]] || ((OUTLAST_ATTEMPT > 1)); then
+  if [[ $OUTLAST_EVIDENCE =~ code\ (126|127|72)($|[^0-9]) ]] || ((OUTLAST_ATTEMPT > 1)); then
     echo hold
   else
     echo relaunch

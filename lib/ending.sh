@@ -90,6 +90,8 @@ _ol_ending_step_was_cancelled() {
   [[ -z $1 ]] && grep -qaE 'STEP [0-9.]+ ON [^ ]+ CANCELLED AT [0-9T:-]+ ?(\*\*\*|$)' "$OUTLAST_LOG.said"
 }
 
+_ol_ending_last_words() { tail -c 2000 "$OUTLAST_LOG" | tr '\r' '\n' | grep -a '[^[:space:]]' | tail -n 1; }
+
 _ol_ending_crash() { # FIRST_DEATH
   local code=$OUTLAST_LAUNCH_CODE what storage
   what=${1##* ended with }
@@ -97,7 +99,7 @@ _ol_ending_crash() { # FIRST_DEATH
   [[ -n $1 ]] || what="code $code"
   _ol_ending_fingerprint "$what"
   if ! grep -qaE 'outlast: rank 0 of [0-9]+ on .* started' "$OUTLAST_LOG.said" || [[ $what =~ ^code\ 12[67]$ ]]; then
-    _ol_ending_is launch "${1:-the launcher ended with code $code, no rank started}"
+    _ol_ending_is launch "${1:-the launcher ended with code $code, no rank started: $(_ol_ending_last_words)}"
     return
   fi
   storage=$(_ol_ending_storage)
