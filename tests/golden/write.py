@@ -1,8 +1,11 @@
-"""Write tests/golden/SITE/JOB.sh for every job of every site: what `make golden` does."""
+"""Write tests/golden/SITE/JOB.sh for every job of every site: what `make golden` does.
 
-import os
+Their tools, the text of lib/, are left out: each has tests of its own.
+"""
+
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -10,19 +13,19 @@ sys.path[:0] = [str(HERE.parents[1] / "pyhelpers"), str(HERE.parent / "py")]
 
 import trees  # noqa: E402
 
-from outlast import config, render, site, tree  # noqa: E402
+from outlast import site, tree  # noqa: E402
 
 
-def main() -> None:
+def main(folder: Path) -> None:
     """Write them all anew; a job that is gone leaves no script behind."""
-    root = tree.root()
+    root = trees.outline(tree.root(), folder)
     for old in HERE.glob("*/"):
         shutil.rmtree(old)
     for name in site.names(root):
         (HERE / name).mkdir()
         for job in site.jobs(root, name):
-            plan = config.plan(root, name, job, Path(os.devnull), {"account": "ABC123"})
-            (HERE / name / f"{job}.sh").write_text(render.script(plan, root, trees.INSTALL))
+            (HERE / name / f"{job}.sh").write_text(trees.golden(root, name, job))
 
 
-main()
+with tempfile.TemporaryDirectory() as folder:
+    main(Path(folder))

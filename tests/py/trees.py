@@ -1,8 +1,10 @@
 """A small tree with a site of two queues, for tests of what is rendered from one."""
 
+import os
+import re
 from pathlib import Path
 
-from outlast import config, settings
+from outlast import config, render, settings
 
 INSTALL = settings.Install("/usr/bin/python3.11", "/opt/outlast/.venv/bin/python", "/opt/outlast")
 
@@ -90,6 +92,25 @@ def write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return path
+
+
+def outline(root: Path, folder: Path) -> Path:
+    """A tree like root, in folder, whose lib files are two lines of their headers.
+
+    Golden scripts are rendered from it: they show what is a job's own, and change when that does.
+    """
+    for name in ("templates", "sites"):
+        (folder / name).symlink_to(root / name)
+    for path in (root / "lib").glob("**/*.sh"):
+        header = re.findall(r"^# (?:lib/|Needs ).*$", path.read_text(), re.M)
+        write(folder / path.relative_to(root), "\n".join(header) + "\n")
+    return folder
+
+
+def golden(root: Path, site: str, job: str) -> str:
+    """The script of a job of ours, the same on every machine."""
+    asked = config.plan(root, site, job, Path(os.devnull), {"account": "ABC123"})
+    return render.script(asked, root, INSTALL)
 
 
 def plan(root: Path, *assignments: str, user: str = "") -> config.Plan:

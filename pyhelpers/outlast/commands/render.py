@@ -44,6 +44,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _answer(options: argparse.Namespace) -> int:
     root = tree.root()
+    if options.json and not options.list:
+        raise Refused("--json goes with --list")
     if options.list:
         text = _listing(root, options.site, options.json)
     elif not options.site or not options.job:
