@@ -225,3 +225,41 @@ END
     echo \$NCCL_SOCKET_IFNAME \$OMP_NUM_THREADS \$WANDB_RUN_ID \$CUBLAS_WORKSPACE_CONFIG \$AMDGCN_USE_BUFFER_OPS \$HF_HUB_OFFLINE"
   [ "$output" = "hsn0,hsn1 7 r-bob :4096:8 0 1" ]
 }
+
+@test "sites: sourcing env.sh defines its two functions and does nothing else" {
+  for file in "$ROOT"/sites/*/env.sh; do
+    # shellcheck disable=SC2016 # expanded by the child
+    run -0 env -i PATH="$PATH" bash -euc 'look() { compgen -v; export -p; shopt; set -o; trap; echo "$PWD $IFS"; }
+      a="" b="" f=$(declare -F); a=$(look); source "$1"; b=$(look)
+      diff <(echo "$a") <(echo "$b") && diff <(echo "$f") <(declare -F) | grep "^[<>]" | sort' _ "$file"
+    [ "$output" = $'> declare -f ol_site_env\n> declare -f ol_site_modules' ]
+  done
+}
+
+@test "sites: ol_site_env keeps what is set, and takes set -eu" {
+  for file in "$ROOT"/sites/*/env.sh; do
+    # shellcheck disable=SC2016 # expanded by the child
+    run -0 env -i PATH="$PATH" FI_MR_CACHE_MONITOR=mine bash -euc 'source "$1/lib/environment.sh"; source "$2"; ol_site_env; echo "$FI_MR_CACHE_MONITOR"' _ "$ROOT" "$file"
+    [ "$output" = mine ]
+  done
+}
+
+@test "frontier: RCCL must find its plugin with several nodes, and cannot with one" {
+  source "$ROOT/sites/frontier/env.sh"
+  unset NCCL_NET
+  SLURM_JOB_NUM_NODES=2 ol_site_env
+  [ "$NCCL_NET" = OFI ]
+  unset NCCL_NET
+  SLURM_JOB_NUM_NODES=1 ol_site_env
+  [ "$NCCL_NET" = Socket ]
+}
+
+@test "frontier: the rendezvous settings come only with the protocol that asks for them" {
+  source "$ROOT/sites/frontier/env.sh"
+  unset "${!FI_CXI_@}"
+  ol_site_env
+  [ -z "${FI_CXI_RDZV_GET_MIN:-}${FI_CXI_RDZV_PROTO:-}" ]
+  FI_CXI_RDZV_PROTO=alt_read
+  ol_site_env
+  [ "$FI_CXI_RDZV_GET_MIN" = 0 ]
+}

@@ -149,6 +149,10 @@ def test_list_is_for_people_and_for_programs(lake: Path, capsys: pytest.CaptureF
     assert json.loads(programs) == [{"site": "lake", "jobs": ["small"]}]
 
 
+def test_json_without_list_is_refused(lake: Path) -> None:
+    assert command.main(["lake", "small", "--json"]) == 2
+
+
 def test_explain_tells_each_key_its_value_and_its_origin(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["lake", "small", "--explain", "--nodes", "2"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
