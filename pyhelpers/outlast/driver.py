@@ -25,7 +25,7 @@ class NoAnswer(Refused):
 
 @dataclass(frozen=True)
 class State:
-    """What a scheduler says about a job. docs/scheduler.md has the words; `state` is `gone` for an unknown id."""
+    """What a scheduler says about a job, in the words of lib/scheduler/slurm.sh; `gone`: it does not know the id."""
 
     state: str
     verdict: str = "none"
