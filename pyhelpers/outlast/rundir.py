@@ -122,7 +122,7 @@ def create(path: Path, script: str, project: Path) -> RunDir:
             (path / name).mkdir(exist_ok=True)
             (path / name).chmod(0o2770 if name == "control" else 0o750)
         write(path / "project_dir", f"{project}\n", 0o640)
-        write(run.script, script, 0o700)
+        write(run.script, script, 0o750)
     except OSError as err:
         raise RunDirError(f"{err.filename}: {err.strerror}") from err
     return run

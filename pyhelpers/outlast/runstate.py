@@ -82,6 +82,8 @@ def reason(run: Run, state: str, asked: Asked) -> str:
         return asked.hold[0] if asked.hold and asked.hold[0] else run.held
     if state in ("stopped", "stopping") and asked.stop and asked.stop[0]:
         return asked.stop[0]
+    if state in ("pending", "running", "ending"):
+        return ""
     if state == "lost":
         return "the scheduler knows the job no more, and it wrote no end"
     if state == "unknown":

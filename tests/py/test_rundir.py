@@ -24,7 +24,7 @@ def run(tmp_path: Path) -> RunDir:
 
 def test_create_lets_only_the_owner_write_but_for_control(run: RunDir) -> None:
     assert mode(run.path) == 0o750
-    assert mode(run.script) == 0o700
+    assert mode(run.script) == 0o750
     assert mode(run.path / "checkpoints") == 0o750
     assert mode(run.path / "control") == 0o2770
 
