@@ -72,7 +72,7 @@ _ol_attempt_await() { # PID SEC
       kill "$1" 2>/dev/null
       return 2
     fi
-    sleep 0.2
+    ol_bounded_nap 0.2
   done
   kill "$1" 2>/dev/null
   return 1
@@ -117,22 +117,9 @@ _ol_attempt_environment() {
   export MASTER_ADDR=$master MASTER_PORT=${OUTLAST_PORT:-} PYTHONUNBUFFERED=1
   export OUTLAST_RUN OUTLAST_JOB_ID OUTLAST_ATTEMPT OUTLAST_RANKS_PER_NODE OUTLAST_CKPT_DIR OUTLAST_RESUME OUTLAST_RESUME_STEP
   export OUTLAST_STOP_FILE=$OUTLAST_LOCAL/stop OUTLAST_DEADLINE=${OUTLAST_DEADLINE_S:-}
-  _ol_attempt_library_environment "$master"
+  # The first to set a variable wins: the job, its site, what is common.
   ol_site_env
-}
-
-_ol_attempt_library_environment() {
-  if [[ $OUTLAST_ONLINE == 1 ]]; then
-    ol_environment_online "$OUTLAST_PROXY" "$OUTLAST_NO_PROXY"
-  else
-    ol_environment_offline
-  fi
-  ol_environment_caches "$OUTLAST_LOCAL/cache"
-  ol_environment_threads "$OUTLAST_THREADS"
-  ol_environment_wandb "$OUTLAST_RUN"
-  ol_environment_gpu "$OUTLAST_GPU_ARCH"
-  [[ $OUTLAST_DETERMINISM == 0 ]] || ol_environment_deterministic
-  ol_environment_network "$1" "${OUTLAST_NET_INTERFACES[@]}"
+  ol_environment_job
 }
 
 # What `bash -c` runs as each rank. A command that is one of our own functions goes along with its helpers.
@@ -151,6 +138,7 @@ _ol_attempt_launch() { # MASTER
   text=$(_ol_attempt_rank_text)
   (
     trap - TERM USR1 EXIT
+    exec {OL_NAP_FD}>&-
     _ol_attempt_environment "$1"
     cd "$OUTLAST_PROJECT" || exit 72
     ol_job_setup || {

@@ -4,6 +4,8 @@
 # Functions
 #   ol_bounded SEC CMD...      run CMD, without stdin, for at most SEC seconds; its status, or 124
 #   ol_bounded_print SEC CMD.. the same, and print what it wrote on stdout
+#   ol_bounded_nap SEC         sleep, without starting a process where ol_bounded_open was called
+#   ol_bounded_open            for that: give this shell a pipe on which nothing ever arrives
 #   ol_shared CMD...           a command that touches the shared file system
 #   ol_shared_print CMD...     the same, and print what it wrote on stdout
 #
@@ -14,7 +16,7 @@
 # A process that waits for a frozen file system cannot even be killed, and `timeout` waits for its
 # child: so CMD runs in the background and is left behind when its time is up.
 ol_bounded() {
-  local limit_s=$1 pid ticks
+  local limit_s=$1 pid ticks status=0
   shift
   timeout -k 2 "$limit_s" "$@" &
   pid=$!
@@ -23,14 +25,34 @@ ol_bounded() {
   while kill -0 "$pid" 2>/dev/null; do
     ((ticks > 0)) || return 124
     ticks=$((ticks - 1))
-    if ((ticks > limit_s * 2)); then sleep 0.05; else sleep 0.5; fi
+    if ((ticks > limit_s * 2)); then ol_bounded_nap 0.05; else ol_bounded_nap 0.5; fi
   done
-  wait "$pid"
+  wait "$pid" || status=$?
+  # `timeout` says 137 where TERM was not enough: that is no answer of CMD either.
+  return "$((status == 137 ? 124 : status))"
 }
 
-# The output goes through a file: a pipe would keep the reader waiting for a child left behind.
+# Several loops look around a few times a second for days: a process for each look would be the most that
+# outlast costs. No trap is lost in a `read -t` (slurm-facts 2).
+ol_bounded_open() {
+  mkfifo "$OUTLAST_STATE/nap" && exec {OL_NAP_FD}<>"$OUTLAST_STATE/nap"
+}
+
+ol_bounded_nap() {
+  local _
+  if [[ -n ${OL_NAP_FD:-} ]]; then
+    read -rt "$1" -u "$OL_NAP_FD" _
+  else
+    sleep "$1"
+  fi
+  return 0
+}
+
+# The output goes through a file: a pipe would keep the reader waiting for a child left behind. No room for
+# the file is no answer: the status of a command that never ran would read as one.
 ol_bounded_print() {
   local out=$OUTLAST_STATE/print.$BASHPID status=0
+  : >"$out" || return 124
   ol_bounded "$@" >"$out" || status=$?
   cat "$out"
   rm -f "$out"

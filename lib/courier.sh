@@ -71,7 +71,7 @@ _ol_courier_nap() { # SEC FILE
     read -r wanted 2>/dev/null <"$OUTLAST_STATE/$2_wanted"
     read -r done_ 2>/dev/null <"$OUTLAST_STATE/$2_done"
     [[ $wanted == "$done_" ]] || return 0
-    sleep 0.25
+    ol_bounded_nap 0.25
   done
 }
 
@@ -150,7 +150,7 @@ _ol_courier_ask() { # FILE PID SEC
     [[ $answer != "$token" ]] || return 0
     kill -0 "$2" 2>/dev/null || return 1
     [[ $calm == 0 || ! -e $OUTLAST_STATE/term ]] || return 2
-    sleep 0.1
+    ol_bounded_nap 0.1
   done
   return 1
 }

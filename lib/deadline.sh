@@ -14,7 +14,7 @@
 # Files    OUTLAST_STATE/end_time   when the allocation ends, UTC seconds
 #          OUTLAST_STATE/deadline   the time is up: when, and why; written before anybody is told
 # Reads    OUTLAST_STARTED_S OUTLAST_WALLTIME_S OUTLAST_MARGIN_S OUTLAST_TRAIN_AT_MOST_S OUTLAST_POLL_S
-# Needs    log
+# Needs    log, bounded
 # Sourcing it defines the functions above and does nothing else.
 
 # The timer calls this every second, so it starts no process: sets OL_DEADLINE_END (of the allocation) and
@@ -77,7 +77,7 @@ _ol_deadline_loop() { # MAIN_PID
       rm -f "$OUTLAST_STATE/deadline" # the limit was raised before anybody was told
     fi
     tick=$((tick + 1))
-    sleep 1
+    ol_bounded_nap 1
   done
 }
 

@@ -131,7 +131,7 @@ _ol_main_wait() {
   ol_mail_send "rapid crash" "$OUTLAST_EVIDENCE; the next attempt comes in $OUTLAST_DELAY_S s"
   for ((tick = 0; tick < OUTLAST_DELAY_S; tick++)); do
     [[ ! -e $OUTLAST_STATE/term && ! -e $OUTLAST_STATE/stop && ! -e $OUTLAST_STATE/deadline ]] || return 2
-    sleep 1
+    ol_bounded_nap 1
   done
 }
 

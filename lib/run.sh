@@ -39,6 +39,7 @@ ol_run_begin() {
     ol_log_error "no node-local folder: cannot make $OUTLAST_LOCAL on ${HOSTNAME:-this node}"
     return 1
   }
+  ol_bounded_open
   cp "$script" "$OUTLAST_STATE/job.sh"
   if [[ $OUTLAST_STORAGE == local ]]; then
     OUTLAST_CKPT_DIR=$OUTLAST_LOCAL/checkpoints
@@ -96,6 +97,6 @@ ol_run_pause() {
   local tick
   for ((tick = 0; tick < $1; tick++)); do
     [[ ! -e $OUTLAST_STATE/term ]] || return 1
-    sleep 1
+    ol_bounded_nap 1
   done
 }

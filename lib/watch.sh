@@ -7,7 +7,7 @@
 #   ol_watch_first_death     print the shim's line of the rank that died first, by time, or nothing
 #
 # Sets     OUTLAST_LAUNCH_CODE OUTLAST_RAN_S
-# Needs    log, ledger, stop, progress, deadline, ending, courier
+# Needs    log, bounded, ledger, stop, progress, deadline, ending, courier
 # Sourcing it defines the functions above and does nothing else.
 
 ol_watch_signal() {
@@ -107,19 +107,26 @@ _ol_watch_last_useful() {
   OUTLAST_LAST_CKPT=$step OUTLAST_LAST_CKPT_S=$at_s
 }
 
+_ol_watch_round() {
+  _ol_watch_progress
+  _ol_watch_term
+  _ol_watch_wishes
+  _ol_watch_deaths
+  _ol_watch_last_useful
+  ol_stop_push
+  OUTLAST_WATCH_TICK=$((OUTLAST_WATCH_TICK + 1))
+}
+
+# The launcher's end and a TERM are seen within a fifth of a second, the rest once a second.
 ol_watch() {
-  local now_s
+  local now_s look=0
   OUTLAST_WATCH_TICK=0 OUTLAST_FIRST_SEEN=0 OUTLAST_STOP_REASON='' OUTLAST_LAST_CKPT=''
   while kill -0 "$OUTLAST_LAUNCH_PID" 2>/dev/null; do
-    _ol_watch_progress
-    _ol_watch_term
-    _ol_watch_wishes
-    _ol_watch_deaths
-    _ol_watch_last_useful
-    ol_stop_push
-    OUTLAST_WATCH_TICK=$((OUTLAST_WATCH_TICK + 1))
-    # A foreground sleep: a trap runs when it ends, and none is lost (slurm-facts 1, 2).
-    sleep 1
+    if ((look % 5 == 0)) || [[ -e $OUTLAST_STATE/term && -z $OUTLAST_THEN ]]; then
+      _ol_watch_round
+    fi
+    look=$((look + 1))
+    ol_bounded_nap 0.2
   done
   wait "$OUTLAST_LAUNCH_PID"
   OUTLAST_LAUNCH_CODE=$?
