@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-load helper
+load job
 
 @test "bounded: passes the command's status on, and gives it no stdin" {
   run -7 ol_bounded 5 bash -c 'exit 7'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-load helper
+load job
 
 @test "log: a message is one line on stderr, nothing on stdout" {
   run --separate-stderr -0 ol_log_info "three" "words here"
