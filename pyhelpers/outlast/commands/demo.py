@@ -105,6 +105,11 @@ class Show:
         self._teller.tell(new)
         self.told += new
 
+    def is_alive(self) -> bool:
+        """Does a job of the run wait or run? It lives on for a moment when it has written its end."""
+        by = _common.scheduler(self.run)
+        return any(by.state(job).is_live for job in self.state.jobs)
+
     def _kill(self) -> None:
         """Kill the victim once there is a checkpoint to go on from."""
         durable = [event for event in self.told if event.name == "checkpoint_durable"]
@@ -127,9 +132,9 @@ def _stop(show: Show) -> None:
     rundir.ask(run, "stop", f"interrupted by {_common.user()}")
     end = time.monotonic() + STOP_LIMIT_S
     try:
-        while show.state.open_jobs() and time.monotonic() < end:
+        while show.is_alive() and time.monotonic() < end:
+            time.sleep(0.5)
             show.tell()
-            time.sleep(0.2)
     except KeyboardInterrupt:
         typer.echo("left alone; it ends by itself")
     typer.echo(f"to go on, type: outlast resume {run.path}; outlast events {run.path} --follow")

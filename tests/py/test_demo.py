@@ -1,0 +1,68 @@
+"""The whole of it: `outlast demo` as a person sees it, with real jobs, real ranks and a real death."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from outlast import ledger
+from outlast.rundir import RunDir
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout of its own, whose jobs meet no others on this machine."""
+    for name in ("bin", "lib", "pyhelpers", "sites", "templates"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "Makefile").touch()
+    (tmp_path / ".venv").symlink_to(ROOT / ".venv")
+    site = tmp_path / "sites/local/site.toml"
+    site.write_text(re.sub(r"(?m)^local_dir = .*$", f'local_dir = "{tmp_path}/local"', site.read_text()))
+    return tmp_path
+
+
+def start(checkout: Path) -> subprocess.Popen[str]:
+    env = {**os.environ, "OUTLAST_LOCAL_QUEUE": str(checkout / "queue")}
+    words = [checkout / "bin/outlast", "demo"]
+    return subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def run_of(checkout: Path) -> RunDir:
+    return RunDir(checkout / "demo-runs/demo-1")
+
+
+@pytest.mark.timeout(240)
+def test_the_demo_loses_a_rank_runs_out_of_time_and_finishes(checkout: Path) -> None:
+    demo = start(checkout)
+    told, _ = demo.communicate(timeout=200)
+    assert demo.returncode == 0, told
+    assert "demo: kills rank 1" in told
+    assert "ended with signal KILL" in told
+    run = ledger.fold(ledger.read(run_of(checkout).events))
+    assert run.finished and run.durable_step == 700
+    assert len(run.jobs) >= 2
+    assert [job.end for job in run.jobs.values()][-1] == "done"
+    assert "step 0" in told and str(run_of(checkout).script) in told
+
+
+@pytest.mark.timeout(120)
+def test_ctrl_c_saves_ends_and_says_how_to_go_on(checkout: Path) -> None:
+    demo = start(checkout)
+    deadline = time.monotonic() + 60
+    while not ledger.fold(ledger.read(run_of(checkout).events)).step:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    os.killpg(demo.pid, signal.SIGINT)
+    told, _ = demo.communicate(timeout=60)
+    assert demo.returncode == 130
+    run = ledger.fold(ledger.read(run_of(checkout).events))
+    assert [job.end for job in run.jobs.values()] == ["stopped"]
+    assert run.durable_step
+    assert f"outlast resume {run_of(checkout).path}" in told
