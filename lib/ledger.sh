@@ -27,7 +27,7 @@ ol_ledger_json() {
   for field in "$@"; do
     key=${field%%=*}
     value=${field#*=}
-    if [[ $key == *: && $value =~ ^-?[0-9]+(\.[0-9]+)?$ ]]; then
+    if [[ $key == *: && $value =~ ^-?(0|[1-9][0-9]*)(\.[0-9]+)?$ ]]; then
       printf ',"%s":%s' "${key%:}" "$value"
     elif [[ $key == *: ]]; then
       printf ',"%s":null' "${key%:}"
@@ -41,21 +41,22 @@ ol_ledger_json() {
 
 # Several of our processes write events, so a lock on the node-local file numbers them.
 ol_ledger_add() {
-  local event=$1 file=$OUTLAST_STATE/events.jsonl now_s seq fields
+  local event=$1 file=$OUTLAST_STATE/events.jsonl now_s seq=0 fields
   shift
   printf -v now_s '%(%s)T' -1
   fields=$(ol_ledger_json "$@")
   {
     flock -w 5 9
-    seq=$(wc -l <"$file" 2>/dev/null)
+    [[ ! -s $file ]] || seq=$(wc -l <"$file")
     printf '{"t":%d,"run":"%s","job":"%s","restart":%d,"attempt":%d,"seq":%d,"event":"%s"%s}\n' \
       "$now_s" "$OUTLAST_RUN" "$OUTLAST_JOB_ID" "${OUTLAST_RESTART:-0}" "${OUTLAST_ATTEMPT:-0}" \
-      "$((${seq:-0} + 1))" "$event" "$fields" >>"$file"
+      "$((seq + 1))" "$event" "$fields" >>"$file"
   } 9>>"$OUTLAST_STATE/events.lock"
 }
 
-# Status: 0 all is on the shared file system, else later. After an append whose end is not known the
-# same events are sent again behind a line end: readers drop torn lines and what they have seen.
+# Status: 0 all is on the shared file system, else later. After an append whose end is not known the same
+# events are sent again, and what somebody left half-written gets a line end first: readers drop torn lines
+# and what they have seen.
 ol_ledger_flush() {
   local file=$OUTLAST_STATE/events.jsonl sent=0 size
   [[ -s $file ]] || return 0
@@ -63,12 +64,7 @@ ol_ledger_flush() {
   size=$(stat -c %s "$file")
   ((size > sent)) || return 0
   # shellcheck disable=SC2016 # expanded by the child
-  if ol_shared bash -c '{ [[ $5 = 0 ]] || echo; tail -c "+$(($2 + 1))" "$1" | head -c "$3"; } >>"$4"' _ \
-    "$file" "$sent" "$((size - sent))" "$OUTLAST_RUN_DIR/events.jsonl" "${OUTLAST_LEDGER_TORN:-0}"; then
-    printf '%d\n' "$size" >"$OUTLAST_STATE/events.sent"
-    OUTLAST_LEDGER_TORN=0
-  else
-    OUTLAST_LEDGER_TORN=1
-    return 1
-  fi
+  ol_shared bash -c '{ [[ ! -s $4 || -z $(tail -c 1 "$4") ]] || echo; tail -c "+$(($2 + 1))" "$1" | head -c "$3"; } >>"$4"' _ \
+    "$file" "$sent" "$((size - sent))" "$OUTLAST_RUN_DIR/events.jsonl" || return 1
+  printf '%d\n' "$size" >"$OUTLAST_STATE/events.sent"
 }
