@@ -43,17 +43,17 @@ def main(argv: list[str]) -> int:
     if options.dry_run:
         print(f"would make {new.path} and run its job.sh here")
         return 0
-    return _watch(rundir.create(new.path, new.script, new.project))
+    return watch(rundir.create(new.path, new.script, new.project))
 
 
-def _watch(run: rundir.RunDir) -> int:
+def watch(run: rundir.RunDir) -> int:
     """Exit status of the job script. It has a session of its own, so that Ctrl-C here does not cut it off."""
-    hint = f"in another terminal: outlast events {run.path} --follow"
-    print(f"outlast: run {run.name}; Ctrl-C stops it; {hint}", file=sys.stderr, flush=True)
     job = subprocess.Popen(["bash", str(run.script)], start_new_session=True)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: job.terminate())
     try:
+        hint = f"in another terminal: outlast events {run.path} --follow"
+        print(f"outlast: run {run.name}; Ctrl-C stops it; {hint}", file=sys.stderr, flush=True)
         return job.wait()
     except KeyboardInterrupt:
         rundir.ask(run, "stop", "Ctrl-C at the terminal that launched it")

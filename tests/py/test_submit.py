@@ -1,0 +1,131 @@
+"""submit and launch: what is made, and what is asked of the scheduler. Sites and templates are the real ones."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Fake
+
+from outlast import commands, driver, ledger, tree
+from outlast.commands import launch
+from outlast.rundir import RunDir
+
+ROOT = Path(__file__).parents[2]
+FAR = 4102444800  # the year 2100
+
+
+@pytest.fixture
+def here(fake: Fake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The folder in which things are typed."""
+    by = driver.Driver("fake", fake.root)
+    monkeypatch.setattr(tree, "root", lambda: ROOT)
+    monkeypatch.setattr(driver, "named", lambda name, root: by)
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    return tmp_path / "project"
+
+
+def submit(fake: Fake, *words: str) -> int:
+    return commands.main(["submit", "local", "smoke", "--set", f"runs_dir={fake.runs}", *words])
+
+
+def test_submit_makes_the_run_and_writes_down_its_first_job(fake: Fake, here: Path) -> None:
+    fake.says("submit", 0, "41")
+    assert submit(fake) == 0
+    run = RunDir(fake.runs / "smoke")
+    assert (run.path / "project_dir").read_text() == f"{here}\n"
+    assert fake.asked == [f"submit {run.script} smoke output={run.path}/logs/%j.out dir={here}"]
+    events = ledger.read(run.events)
+    assert [(e.name, e.job, e.text("successor")) for e in events] == [("submitted", "", "41")]
+    assert "OUTLAST_RUN=" in run.script.read_text()
+
+
+def test_submit_json_names_job_run_and_folder(fake: Fake, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fake.says("submit", 0, "41")
+    assert submit(fake, "--json", "--set", "run=r2") == 0
+    assert json.loads(capsys.readouterr().out) == {"run": "r2", "job": "41", "dir": str(fake.runs / "r2")}
+
+
+def test_submit_dry_run_changes_nothing(fake: Fake, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert submit(fake, "--dry-run") == 0
+    assert str(fake.runs / "smoke") in capsys.readouterr().out
+    assert not fake.runs.exists()
+    assert fake.asked == []
+
+
+def test_submit_leaves_nothing_behind_when_the_job_is_refused(fake: Fake, here: Path) -> None:
+    fake.says("submit", 1)
+    assert submit(fake) == 1
+    assert not (fake.runs / "smoke").exists()
+
+
+def test_submit_keeps_the_run_when_nobody_knows_whether_it_is_submitted(
+    fake: Fake, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert submit(fake) == 75
+    assert (fake.runs / "smoke/job.sh").exists()
+    assert f"outlast resume {fake.runs}/smoke" in capsys.readouterr().err
+
+
+def test_submit_never_touches_a_run_that_is_there(fake: Fake, here: Path) -> None:
+    fake.says("submit", 0, "41")
+    submit(fake)
+    assert submit(fake) == 1
+    assert len(fake.asked) == 1
+
+
+def test_submit_refuses_what_render_refuses(fake: Fake, here: Path) -> None:
+    assert submit(fake, "--set", "no.such.key=1") == 2
+    assert not fake.runs.exists()
+
+
+def test_launch_runs_in_the_allocations_shape_and_without_a_chain(
+    fake: Fake, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[RunDir] = []
+    monkeypatch.setattr(launch, "watch", lambda run: started.append(run) or 0)
+    fake.says("nodes", 0, "n1")
+    fake.says("end_time", 0, str(FAR))
+    assert (
+        launch.main(["local", "--set", f"runs_dir={fake.runs}", "--set", "run=r1", "--", "train", "--x", "{resume}"])
+        == 0
+    )
+    run = RunDir(fake.runs / "r1")
+    assert started == [run]
+    assert (run.setting("CHAIN"), run.setting("NODES")) == ("0", "1")
+    assert "OUTLAST_COMMAND=(train --x" in run.script.read_text()
+
+
+def test_launch_outside_an_allocation_says_so(fake: Fake, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.main(["launch", "local", "--", "true"]) == 1
+    assert "is this inside an allocation?" in capsys.readouterr().err
+
+
+def test_launch_without_a_command_is_wrong_usage(fake: Fake, here: Path) -> None:
+    assert commands.main(["launch", "local"]) == 2
+
+
+def test_launch_leaves_what_stands_behind_the_dashes_alone() -> None:
+    assert launch.split(["local", "--", "train", "--", "--set"]) == (["local"], ["train", "--", "--set"])
+
+
+def test_launch_turns_ctrl_c_into_a_stop(fake: Fake, tmp_path: Path) -> None:
+    run = fake.run("r1")
+    wait = 'until [[ -e "$(dirname "$0")/control/stop" ]]; do sleep 0.1; done; exit 7'
+    run.script.write_text(f"#!/bin/bash\n{wait}\n")
+    code = (
+        "import sys; from pathlib import Path; from outlast.commands import launch; from outlast.rundir import RunDir; "
+    )
+    code += "sys.exit(launch.watch(RunDir(Path(sys.argv[1]))))"
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "pyhelpers")}
+    words = [sys.executable, "-c", code, str(run.path)]
+    ours = subprocess.Popen(words, env=env, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert ours.stderr is not None
+    assert "Ctrl-C stops it" in ours.stderr.readline()
+    os.killpg(ours.pid, signal.SIGINT)
+    assert ours.wait(timeout=20) == 7
+    assert run.asked("stop") == ["Ctrl-C at the terminal that launched it"]
