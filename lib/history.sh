@@ -38,7 +38,7 @@ _ol_history_awk() { # PROGRAM [VAR=VALUE]...
       gsub(/^"|"$/, "", value)
       return value
     }
-    !/}$/ || seen[get("t") get("job") "." get("restart") "." get("seq") "." get("event")]++ { next }
+    !/^{"t":.*}$/ || seen[get("t") get("job") "." get("restart") "." get("seq") "." get("event")]++ { next }
     { event = get("event") }
     '"$program" me="$OUTLAST_JOB_ID" "$@" "$OUTLAST_STATE/history.jsonl" "$OUTLAST_STATE/events.jsonl"
 }
@@ -92,9 +92,10 @@ ol_history_jobs() {
 
 ol_history_node_hours() {
   _ol_history_awk '
-    event == "started" { nodes[get("job")] = get("nodes"); begun[get("job")] = get("t") }
-    { last[get("job")] = get("t") }
-    END { for (job in begun) sum += nodes[job] * (last[job] - begun[job]); printf "%d\n", sum / 3600 }'
+    { run = get("job") "." get("restart") } # what a requeued job used before counts as well
+    event == "started" { nodes[run] = get("nodes"); begun[run] = get("t") }
+    { last[run] = get("t") }
+    END { for (run in begun) sum += nodes[run] * (last[run] - begun[run]); printf "%d\n", sum / 3600 }'
 }
 
 ol_history_margin_s() {

@@ -1,0 +1,164 @@
+#!/usr/bin/env bats
+load job
+
+@test "history_load: the questions are answered from a copy on the node" {
+  past 6 submitted successor=7
+  mv "$OUTLAST_STATE/history.jsonl" "$OUTLAST_RUN_DIR/events.jsonl"
+  ol_history_load
+  rm "$OUTLAST_RUN_DIR/events.jsonl"
+  run -0 ol_history_parent
+  [ "$output" = 6 ]
+}
+
+@test "history_load: a run without a ledger has no history, and that is no failure" {
+  run -0 ol_history_load
+  run -0 ol_history_jobs
+  [ "$output" = 0 ]
+}
+
+@test "history_load: no answer is passed on" {
+  OUTLAST_SHARED_LIMIT_S=1
+  touch "$OUTLAST_RUN_DIR/events.jsonl"
+  tail() { sleep 60; }
+  export -f tail
+  run -124 ol_history_load
+}
+
+@test "history_parent: the job that submitted this one, nobody for a job that a person submitted" {
+  past 5 submitted successor=6
+  past 6 submitted successor=7
+  run -0 ol_history_parent
+  [ "$output" = 6 ]
+  OUTLAST_JOB_ID=5
+  run -0 ol_history_parent
+  [ "$output" = "" ]
+}
+
+@test "history_parent: a person's submit makes no parent" {
+  past '' submitted successor=7
+  run -0 ol_history_parent
+  [ "$output" = "" ]
+}
+
+@test "history_successors: newest first, without this job, five at most" {
+  local id
+  for id in 1 2 3 4 5 6 7 8; do past x submitted successor="$id"; done
+  run -0 ol_history_successors
+  [ "$(tr '\n' ' ' <<<"$output")" = "8 6 5 4 3 " ]
+}
+
+@test "history_stuck: counts jobs in a row at this durable step" {
+  past 4 started durable_step:=0
+  past 5 started durable_step:=600
+  past 6 started durable_step:=600
+  run -0 ol_history_stuck 600
+  [ "$output" = 2 ]
+  run -0 ol_history_stuck 700
+  [ "$output" = 0 ]
+}
+
+@test "history_stuck: a job further back that stood elsewhere ends the row" {
+  past 3 started durable_step:=600
+  past 4 started durable_step:=0
+  past 5 started durable_step:=600
+  run -0 ol_history_stuck 600
+  [ "$output" = 1 ]
+}
+
+@test "history_stuck: preempted, requeued and cancelled jobs had no fair chance" {
+  past 4 started durable_step:=600
+  past 4 ended class=crash
+  past 5 started durable_step:=600
+  past 5 ended class=preempted
+  past 6 started durable_step:=600
+  past 6 ended class=requeued
+  run -0 ol_history_stuck 600
+  [ "$output" = 1 ]
+}
+
+@test "history_stuck: this job's own start counts, from the node's ledger" {
+  past 6 started durable_step:=0
+  ol_ledger_add started durable_step:=0
+  run -0 ol_history_stuck 0
+  [ "$output" = 2 ]
+}
+
+@test "history: a resume starts the counts anew" {
+  past 5 started durable_step:=0
+  past 5 ended class=crash fingerprint='code 1' step:=9 ran_s:=3
+  past '' resumed by=bob
+  past 6 started durable_step:=0
+  past 6 ended class=crash fingerprint='code 1' step:=9 ran_s:=3
+  [ "$(ol_history_stuck 0)" = 1 ]
+  [ "$(ol_history_same 'code 1' 9)" = 1 ]
+  [ "$(ol_history_rapid 600)" = 1 ]
+}
+
+@test "history_same: fingerprint and step both, over jobs" {
+  past 5 ended class=crash fingerprint='signal SEGV' step:=40
+  past 6 ended class=crash fingerprint='signal SEGV' step:=41
+  past 6 ended class=crash fingerprint='code 1/ValueError' step:=40
+  past 6 ended class=crash fingerprint='signal SEGV' step:=40
+  run -0 ol_history_same 'signal SEGV' 40
+  [ "$output" = 2 ]
+}
+
+@test "history_rapid: crashes within SEC seconds, in a row; a long one or a walltime ends the row" {
+  past 5 ended class=crash fingerprint='code 1' ran_s:=3
+  past 5 ended class=crash fingerprint='code 1' ran_s:=900
+  past 5 ended class=crash fingerprint='code 1' ran_s:=3
+  past 5 ended class=launch fingerprint=launch ran_s:=0
+  [ "$(ol_history_rapid 600)" = 2 ]
+  past 6 ended class=walltime ran_s:=50
+  [ "$(ol_history_rapid 600)" = 0 ]
+}
+
+@test "history_jobs: a requeued job is one job" {
+  past 5 started
+  past 5 started
+  past 6 started
+  run -0 ol_history_jobs
+  [ "$output" = 2 ]
+}
+
+@test "history_node_hours: nodes times the time between a job's first and last event" {
+  PAST_S=1700000000 past 5 started nodes:=8
+  PAST_S=1700003600 past 5 progress step:=1
+  PAST_S=1700003600 past 6 started nodes:=2
+  PAST_S=1700007200 past 6 ended class=walltime
+  run -0 ol_history_node_hours
+  [ "$output" = 10 ]
+}
+
+@test "history_node_hours: what a job used before its requeue counts, the wait between does not" {
+  PAST_S=1700000000 past 5 started nodes:=8
+  PAST_S=1700003600 past 5 ended class=requeued
+  PAST_S=1700090000 past 5 started nodes:=8
+  PAST_S=1700093600 past 5 ended class=walltime
+  sed -i '3,4s/"restart":0/"restart":1/' "$OUTLAST_STATE/history.jsonl"
+  run -0 ol_history_node_hours
+  [ "$output" = 16 ]
+}
+
+@test "history_margin_s: that of the last job that was cut off, else 0" {
+  run -0 ol_history_margin_s
+  [ "$output" = 0 ]
+  past 5 ended class=walltime_late margin_s:=300
+  past 6 ended class=walltime margin_s:=600
+  run -0 ol_history_margin_s
+  [ "$output" = 300 ]
+}
+
+@test "history: torn lines, lines sent twice and a stranger's words change nothing" {
+  past 6 started durable_step:=0
+  past 6 ended class=crash evidence='he said "event":"started","durable_step":0}' fingerprint='code 1' step:=3
+  cat "$OUTLAST_STATE/history.jsonl" "$OUTLAST_STATE/history.jsonl" >"$OUTLAST_STATE/twice"
+  {
+    printf ',"event":"started","durable_step":0}\n\n{"t":170'
+    printf '\n[]\nnull\n\xff\xfe\n'
+  } >>"$OUTLAST_STATE/twice"
+  mv "$OUTLAST_STATE/twice" "$OUTLAST_STATE/history.jsonl"
+  [ "$(ol_history_stuck 0)" = 1 ]
+  [ "$(ol_history_same 'code 1' 3)" = 1 ]
+  [ "$(ol_history_jobs)" = 1 ]
+}
