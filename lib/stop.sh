@@ -9,10 +9,10 @@
 # Reasons: deadline, stop, outside (somebody signalled the job), lost (the run is another job's),
 # wrong_resume, peers (a rank died, the others wait for it for ever).
 # A trainer that can save on request gets the stop file, then TERM; one that cannot gets TERM at once, as
-# soon as no checkpoint is half-written. Who is still there after STOP_WAIT_S is killed.
+# soon as no checkpoint is half-written. Who is still there after STOP_WAIT_S is killed; `lost` kills at once.
 #
 # Files    OUTLAST_STATE/asked   `REASON`, written before anybody is told: an exit after it was asked for
-# Reads    OUTLAST_STOP_WAIT_S OUTLAST_SAVES_ON_STOP OUTLAST_SAVE_SIGNAL OUTLAST_LAUNCH_PID OUTLAST_LOCAL
+# Reads    OUTLAST_STOP_WAIT_S OUTLAST_SAVES_ON_STOP OUTLAST_SAVE_SIGNAL OUTLAST_LAUNCH_PID OUTLAST_LOCAL OUTLAST_TOKEN
 # Needs    log, ledger, checkpoint
 # Sourcing it defines the functions above and does nothing else.
 
@@ -39,7 +39,7 @@ ol_stop_ask() {
 # When to go from asking to TERM: seconds after the request.
 _ol_stop_term_after() {
   case $OUTLAST_STOP_REASON in
-    lost | wrong_resume | peers) echo 0 ;; # nothing that is worth saving
+    wrong_resume | peers) echo 0 ;; # nothing that is worth saving
     *)
       if [[ $OUTLAST_SAVES_ON_STOP == 1 || -n $OUTLAST_SAVE_SIGNAL ]]; then
         echo "$((OUTLAST_STOP_WAIT_S / 2))"
@@ -52,10 +52,29 @@ _ol_stop_term_after() {
   esac
 }
 
+# A copy of this job that was requeued has the same job and step numbers: a signal through the launcher, even
+# the launcher's own tidying up, would reach its ranks. So only what runs on this host is killed, by its
+# token; a launcher's child goes first, since it tidies up when its parent dies.
+_ol_stop_abandon() {
+  local environ pid
+  pkill -KILL -P "$OUTLAST_LAUNCH_PID"
+  kill -s KILL "$OUTLAST_LAUNCH_PID" 2>/dev/null
+  for environ in /proc/[0-9]*/environ; do
+    pid=${environ//[!0-9]/}
+    [[ -O $environ && $pid != "$$" ]] || continue
+    ! grep -qzFx "OUTLAST_TOKEN=$OUTLAST_TOKEN" "$environ" 2>/dev/null || kill -s KILL "$pid" 2>/dev/null
+  done
+}
+
 ol_stop_push() {
   local now_s waited_s term_s limit_s=$OUTLAST_STOP_WAIT_S
   [[ -n ${OUTLAST_STOP_REASON:-} ]] || return 0
-  [[ $OUTLAST_STOP_REASON != peers && $OUTLAST_STOP_REASON != lost ]] || limit_s=10
+  if [[ $OUTLAST_STOP_REASON == lost ]]; then
+    ((OUTLAST_STOP_STAGE > 0)) || _ol_stop_abandon
+    OUTLAST_STOP_STAGE=3
+    return
+  fi
+  [[ $OUTLAST_STOP_REASON != peers ]] || limit_s=10
   printf -v now_s '%(%s)T' -1
   waited_s=$((now_s - OUTLAST_STOP_S))
   if ((OUTLAST_STOP_STAGE == 0)); then
