@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 import tomllib
@@ -20,22 +21,35 @@ def small_tree(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "package", tmp_path / "root"
 
 
-def test_the_copy_works_without_the_checkout_and_the_virtual_environment(tmp_path: Path) -> None:
-    toolcopy.make(tmp_path / "tool/1", ROOT / "pyhelpers/outlast", ROOT)
-    (tmp_path / "runs/r1").mkdir(parents=True)
-    (tmp_path / "runs/r1/job.sh").write_text("OUTLAST_SCHEDULER=local\n")
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of this checkout."""
+    dest = tmp_path_factory.mktemp("tool") / "1"
+    toolcopy.make(dest, ROOT / "pyhelpers/outlast", ROOT)
+    return dest
+
+
+def call(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A verb by the copy alone: -I -S leave neither the environment nor any site-packages."""
     base = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
-    # -I -S leave neither the environment nor any site-packages; only the copy is on the path.
     code = "import sys; sys.path.insert(0, sys.argv.pop(1)); from outlast.__main__ import main; sys.exit(main())"
-    done = subprocess.run(
-        [base, "-I", "-S", "-c", code, tmp_path / "tool/1", "status", tmp_path / "runs/r1"],
-        cwd="/",
-        env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
+    env = {"HOME": str(copy), "PATH": os.environ["PATH"]}
+    return subprocess.run(
+        [base, "-I", "-S", "-c", code, copy, *words], cwd="/", env=env, capture_output=True, text=True
     )
+
+
+def test_the_copy_works_without_the_checkout_and_the_virtual_environment(copy: Path, tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text("OUTLAST_SCHEDULER=local\n")
+    done = call(copy, "status", f"{tmp_path}/")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("r1     new\n")
+    assert " new\n" in done.stdout
+
+
+def test_the_copy_renders_and_copies_itself(copy: Path, tmp_path: Path) -> None:
+    assert call(copy, "render", "local", "smoke").returncode == 0
+    assert call(copy, "toolcopy", str(tmp_path / "2")).returncode == 0
+    assert call(tmp_path / "2", "--version").returncode == 0
 
 
 def test_make_leaves_a_copy_that_is_there(tmp_path: Path) -> None:

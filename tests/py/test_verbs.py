@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import Fake
+from conftest import Fake, event
 
 from outlast import commands, ledger
+from outlast.commands.events import is_over
 
 RUNS = ("- submitted successor=1", "1 started host=n1 durable_step=0", "1 progress step=120")
 
@@ -119,6 +120,20 @@ def test_cancel_leaves_jobs_alone_that_have_ended(fake: Fake) -> None:
     assert fake.asked == ["cancel 2"]
 
 
+def test_cancel_asks_nothing_for_a_job_that_was_lost(fake: Fake) -> None:
+    fake.run("r1", *RUNS, "- submitted successor=2")
+    fake.says("state.2", 0, "state=running verdict=none restarts=0")
+    assert commands.main(["cancel", "r1"]) == 0
+    assert fake.asked == ["cancel 2"]
+
+
+def test_cancel_takes_a_job_too_that_nobody_can_tell_about(fake: Fake) -> None:
+    fake.run("r1", *RUNS)
+    fake.says("state.1", 2)
+    assert commands.main(["cancel", "r1"]) == 0
+    assert fake.asked == ["cancel 1"]
+
+
 def test_status_tells_state_steps_and_the_next_command(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
     fake.run("r1", *RUNS, "1 checkpoint_durable step=100")
     fake.says("state.1", 0, "state=running verdict=none restarts=0")
@@ -143,6 +158,12 @@ def test_events_follow_ends_with_the_run(fake: Fake, capsys: pytest.CaptureFixtu
     fake.run("r1", *RUNS, "1 finished step=200", "1 ended class=done then=finish")
     assert commands.main(["events", "r1", "--follow"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].endswith("job 1 has done its work")
+
+
+def test_a_held_run_is_not_over_while_a_job_of_it_goes_on() -> None:
+    told = [event(number, line) for number, line in enumerate([*RUNS, "1 held why=stuck"], 1)]
+    assert not is_over(told)
+    assert is_over([*told, event(9, "1 ended class=crash then=hold")])
 
 
 def test_events_json_keeps_every_field(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
