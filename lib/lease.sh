@@ -26,10 +26,11 @@ _ol_lease_look() {
     echo "$last $text $ended"' _ "$OUTLAST_RUN_DIR/lease"
 }
 
-# Status 1: another job made that generation first.
+# Status 1: another job made that generation first; anything else: it could not be written.
 _ol_lease_make() {
   # shellcheck disable=SC2016 # expanded by the child
-  ol_shared bash -c 'cd "$1" && printf "%s\n" "$3" >".new.$4" && ln ".new.$4" "$2"; s=$?; rm -f ".new.$4"; exit "$s"' _ \
+  ol_shared bash -c 'cd "$1" && printf "%s\n" "$3" >".new.$4" && ln ".new.$4" "$2" && s=0 || s=2
+    rm -f ".new.$4"; [[ $s == 0 || ! -e $2 ]] || s=1; exit "$s"' _ \
     "$OUTLAST_RUN_DIR/lease" "$1" "job=$OUTLAST_JOB_ID restart=$OUTLAST_RESTART host=${HOSTNAME:-?}" "$OUTLAST_JOB_ID.$$"
 }
 
@@ -57,6 +58,7 @@ ol_lease_take() {
   local look holder restart waited_s=0 limit_s=${OUTLAST_LEASE_WAIT_S:-600} status
   while ((waited_s <= limit_s)); do
     look=$(_ol_lease_look) || return 2
+    [[ $look == [0-9][0-9][0-9][0-9][0-9][0-9]* ]] || return 2 # no room on this node for the answer
     holder=${look#*job=}
     holder=${holder%% *}
     restart=${look#*restart=}
@@ -64,18 +66,25 @@ ol_lease_take() {
     printf -v OUTLAST_GENERATION '%06d' "$((10#${look%% *} + 1))"
     status=0
     [[ $look == 000000* || $look == *ended ]] || _ol_lease_is_free "$holder" "$restart" || status=$?
-    if ((status == 0)); then
-      ! _ol_lease_make "$OUTLAST_GENERATION" || return 0
-      ol_log_info "another job took lease $OUTLAST_GENERATION first; looking again"
-    elif ((status == 1)); then
-      OUTLAST_WHY="the run is owned by job $holder, which is running"
-      return 1
-    fi
+    OUTLAST_WHY="job $holder did not let go of the run within $limit_s s"
+    case $status in
+      0)
+        _ol_lease_make "$OUTLAST_GENERATION" || status=$?
+        ((status != 0)) || return 0
+        OUTLAST_WHY="lease $OUTLAST_GENERATION could not be written"
+        ((status != 1)) || ol_log_info "another job took lease $OUTLAST_GENERATION first; looking again"
+        ;;
+      1)
+        OUTLAST_WHY="the run is owned by job $holder, which is running"
+        return 1
+        ;;
+      2) OUTLAST_WHY="the scheduler does not say whether job $holder, which owns the run, has ended" ;;
+    esac
     ol_run_pause 2 || return 2
     waited_s=$((waited_s + 2))
   done
-  OUTLAST_WHY="job $holder did not let go of the run within $limit_s s"
-  return "$((status == 2 ? 2 : 1))"
+  # Only a holder that was seen to end without letting go (3), or to be faster (1), is a no.
+  return "$((status == 3 || status == 1 ? 1 : 2))"
 }
 
 ol_lease_is_lost() {
