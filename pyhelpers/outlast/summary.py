@@ -2,35 +2,46 @@
 
 import time
 
-from outlast.ledger import Job, Run
+from outlast import ledger
+from outlast.ledger import Event, Job, Run
 
 HEADS = ("job", "started", "ran", "steps", "ended")
 _SHOWN = 20
 
 
-def table(run: Run) -> str:
+def table(events: list[Event]) -> str:
     """One line a job, in order of their start, and one for the whole; the last twenty of a long chain."""
-    jobs = sorted((job for job in run.jobs.values() if job.started_t), key=lambda job: job.started_t or 0)
+    run = ledger.fold(events)
+    jobs = [job for job in _each_start(events) if job.started_t]
     rows = [HEADS, *(_row(job, run.last_t or 0) for job in jobs[-_SHOWN:])]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
     lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     if len(jobs) > _SHOWN:
         lines.insert(1, f"… {len(jobs) - _SHOWN} earlier jobs")
-    return "\n".join([*lines, _whole(run, jobs)])
+    return "\n".join([*lines, _whole(run, len(jobs))])
+
+
+def _each_start(events: list[Event]) -> list[Job]:
+    """The jobs, and one that the scheduler started again once for each start."""
+    own: dict[tuple[str, int], list[Event]] = {}
+    for event in events:
+        own.setdefault((event.job, event.restart), []).append(event)
+    return [ledger.fold(part).jobs[job] for (job, _), part in own.items() if job in ledger.fold(part).jobs]
 
 
 def _row(job: Job, now: float) -> tuple[str, ...]:
     started = job.started_t or 0
+    name = f"{job.id}.{job.restart}" if job.restart else job.id
     steps = f"{job.from_step or 0} to {job.step}" if job.step is not None else "none"
     ended = f"{job.end} ({job.evidence})" if job.evidence else job.end
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(started))
-    return (job.id, when, _clock((job.ended_t or now) - started), steps, _printable(ended) or "not yet")
+    return (name, when, _clock((job.ended_t or now) - started), steps, _printable(ended) or "not yet")
 
 
-def _whole(run: Run, jobs: list[Job]) -> str:
+def _whole(run: Run, number: int) -> str:
     state = "finished" if run.finished else f"held: {_printable(run.held)}" if run.held else "goes on"
     steps = f"step {run.step}, {run.durable_step or 0} is safe" if run.step is not None else "no step yet"
-    return f"{len(jobs)} job{'s' * (len(jobs) != 1)}; {steps}; {state}"
+    return f"{number} job{'s' * (number != 1)}; {steps}; {state}"
 
 
 def _clock(seconds: float) -> str:

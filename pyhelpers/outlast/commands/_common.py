@@ -25,15 +25,23 @@ def find_run(typed: str) -> rundir.RunDir:
     return rundir.find(typed, where)
 
 
+def ledger_of(run: rundir.RunDir) -> list[ledger.Event]:
+    """The run's events, by time.
+
+    Raises: RunDirError: the ledger can't be read.
+    """
+    try:
+        return ledger.read(run.events)
+    except OSError as err:
+        raise rundir.RunDirError(f"{run.events}: {err.strerror}") from err
+
+
 def events(run: rundir.RunDir) -> ledger.Run:
     """What its ledger makes of the run.
 
     Raises: RunDirError: the ledger can't be read.
     """
-    try:
-        return ledger.fold(ledger.read(run.events))
-    except OSError as err:
-        raise rundir.RunDirError(f"{run.events}: {err.strerror}") from err
+    return ledger.fold(ledger_of(run))
 
 
 def scheduler(run: rundir.RunDir) -> driver.Driver:

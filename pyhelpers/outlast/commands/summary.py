@@ -8,4 +8,4 @@ from outlast.commands import _common
 
 def summary(run: _common.RunArgument) -> None:
     """Tell the jobs of a run in a table, one line a job."""
-    typer.echo(tables.table(_common.events(_common.find_run(run))))
+    typer.echo(tables.table(_common.ledger_of(_common.find_run(run))))
