@@ -136,9 +136,10 @@ _ol_attempt_rank_text() {
 _ol_attempt_launch() { # MASTER
   local text
   text=$(_ol_attempt_rank_text)
+  printf 'running\n' >"$OUTLAST_STATE/ranks"
   (
     trap - TERM USR1 EXIT
-    exec {OL_NAP_FD}>&-
+    exec {OL_NAP_FD}>&- {OUTLAST_OUT_FD}>&-
     _ol_attempt_environment "$1"
     cd "$OUTLAST_PROJECT" || exit 72
     ol_job_setup || {

@@ -6,7 +6,7 @@
 #   ol_run_open             make or check the run's folder, keep the script for the successors
 #   ol_run_pause SEC        sleep, but not on when the job is told to end (status 1)
 #
-# Sets     OUTLAST_RUN_DIR OUTLAST_JOB_ID OUTLAST_RESTART OUTLAST_HOSTS OUTLAST_LOCAL OUTLAST_STATE
+# Sets     OUTLAST_OUT_FD (the scheduler's output file) OUTLAST_RUN_DIR OUTLAST_JOB_ID OUTLAST_RESTART OUTLAST_HOSTS OUTLAST_LOCAL OUTLAST_STATE
 #          OUTLAST_CKPT_DIR OUTLAST_STARTED_S OUTLAST_PROJECT
 # Reads    the settings; OUTLAST_START_DIR, the folder the script was started in
 # Needs    log, bounded
@@ -49,7 +49,7 @@ ol_run_begin() {
   fi
   ol_log_info "run $OUTLAST_RUN, job $OUTLAST_JOB_ID; the log goes on in $OUTLAST_RUN_DIR/logs/$OUTLAST_JOB_ID.$OUTLAST_RESTART.log"
   # The scheduler's output file is on the shared file system: a write to it may hang, and we with it.
-  exec >>"$OUTLAST_STATE/job.log" 2>&1
+  exec {OUTLAST_OUT_FD}>&1 >>"$OUTLAST_STATE/job.log" 2>&1
 }
 
 # Folders for the owner, readable by the group; in control/ the group may write, so that a teammate can stop the run.

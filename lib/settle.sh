@@ -93,13 +93,28 @@ ol_settle() {
     _ol_settle_cancelled
     _ol_settle_report
     _ol_settle_cancelled
+  else
+    _ol_settle_alone
   fi
   [[ -z ${OUTLAST_GENERATION_MINE:-} ]] || ol_lease_release
   [[ $OUTLAST_THEN != hold || $OUTLAST_CLASS == stopped ]] || OUTLAST_EXIT=1
   _ol_settle_end
 }
 
+# A job that leaves before it had a courier: what it has to say is short.
+_ol_settle_alone() {
+  local -A OL_COURIER_SENT=()
+  ol_ledger_flush && ol_courier_log
+}
+
+# The scheduler's output file is where people look first: it ends with how the job ended.
+_ol_settle_out() {
+  # shellcheck disable=SC2016 # expanded by the child
+  ol_bounded 5 bash -c 'grep -a " outlast: " "$1" | tail -n 8 >&"$2"' _ "$OUTLAST_STATE/job.log" "$OUTLAST_OUT_FD"
+}
+
 _ol_settle_end() {
+  _ol_settle_out
   : >"$OUTLAST_STATE/settled"
   ol_courier_stop
   [[ -z ${OUTLAST_TIMER_PID:-} ]] || kill -s KILL "$OUTLAST_TIMER_PID" 2>/dev/null
