@@ -166,6 +166,12 @@ def test_a_held_run_is_not_over_while_a_job_of_it_goes_on() -> None:
     assert is_over([*told, event(9, "1 ended class=crash then=hold")])
 
 
+def test_a_run_without_a_chain_is_over_with_its_job() -> None:
+    told = [event(number, line) for number, line in enumerate([*RUNS, "1 ended class=walltime then=submit"], 1)]
+    assert not is_over(told, chain=True)
+    assert is_over(told, chain=False)
+
+
 def test_events_json_keeps_every_field(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
     fake.run("r1", *RUNS)
     assert commands.main(["events", "r1", "--json"]) == 0

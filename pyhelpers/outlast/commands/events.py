@@ -18,10 +18,11 @@ def events(run: _common.RunArgument, follow: Follow = False, as_json: _common.As
     found = _common.find_run(run)
     reader = ledger.Reader(found.events)
     teller = Teller(as_json)
+    chain = not follow or found.setting("CHAIN") != "0"
     try:
         told = sorted(reader.new(), key=lambda event: event.t)
         teller.tell(told)
-        while follow and not is_over(told):
+        while follow and not is_over(told, chain):
             time.sleep(0.5)
             new = reader.new()
             teller.tell(new)
@@ -30,11 +31,18 @@ def events(run: _common.RunArgument, follow: Follow = False, as_json: _common.As
         raise rundir.RunDirError(f"{found.events}: {err.strerror}") from err
 
 
-def is_over(told: list[ledger.Event]) -> bool:
-    """Has the run come to an end that only a person changes, and does no job of it run on?"""
+def is_over(told: list[ledger.Event], chain: bool = True) -> bool:
+    """Has the run come to an end that only a person changes, and does no job of it run on?
+
+    Without a chain every job's end is one.
+    """
     run = ledger.fold(sorted(told, key=lambda event: event.t))
     end = run.last_end()
-    ended = run.finished or run.held or (end and end.then in ("hold", "stop", "leave") and end.end != "requeued")
+    ended = (
+        run.finished
+        or run.held
+        or (end and (not chain or end.then in ("hold", "stop", "leave")) and end.end != "requeued")
+    )
     return bool(ended) and not run.open_jobs()
 
 
