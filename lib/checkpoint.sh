@@ -14,12 +14,13 @@
 #   ol_checkpoint_drop_torn           shared storage: move what never got complete to quarantine/
 #   ol_checkpoint_arrange SRC DIR PREFIX   on a node: let DIR hold SRC's checkpoint and no other
 #
+# Files    OUTLAST_STATE/ranks   `running`, or `ended EPOCH CODE`; written by lib/attempt.sh and lib/watch.sh
 # Reads    OUTLAST_CKPT_DIR OUTLAST_CKPT_PREFIX OUTLAST_CKPT_COMPLETE OUTLAST_CKPT_QUIET_S OUTLAST_CKPT_KEEP
 #          OUTLAST_STORAGE OUTLAST_RUN_DIR OUTLAST_GENERATION
 # Needs    log, bounded, ledger
 # Sourcing it defines the functions above and does nothing else.
 
-_ol_checkpoint_list() { # DIR PREFIX COMPLETE QUIET_S
+_ol_checkpoint_list() { # DIR PREFIX COMPLETE SINCE; what changed later than SINCE (a date) is left out
   local path step changed
   for path in "$1/$2"[0-9]*; do
     step=${path##*/"$2"}
@@ -27,7 +28,7 @@ _ol_checkpoint_list() { # DIR PREFIX COMPLETE QUIET_S
     [[ -e $path && -n $step ]] || continue
     [[ -z $3 || -e $path/$3 ]] || continue
     changed=''
-    (($4 == 0)) || changed=$(find "$path" -newermt "-$4 seconds" -print -quit 2>/dev/null)
+    [[ -z $4 ]] || changed=$(find "$path" -newermt "$4" -print -quit 2>/dev/null) || changed=unknown
     [[ -n $changed ]] || printf '%d %s\n' "$((10#$step))" "$path"
   done | sort -n
 }
@@ -42,8 +43,27 @@ _ol_checkpoint_half() { # DIR PREFIX COMPLETE
   return 1
 }
 
+# Without a last file quiet is the only proof, and it is one only while the writer lives: what a killed rank
+# was writing is quiet for ever. STATE/ranks says `running`, or `ended EPOCH CODE`; a rank that ended with 0
+# has written all. Prints the date for _ol_checkpoint_list; status 1: nothing can be proven.
+_ol_checkpoint_since() { # QUIET_S
+  local quiet_s=$1 word='' end_s code
+  if [[ -z $OUTLAST_CKPT_COMPLETE ]]; then
+    read -r word end_s code 2>/dev/null <"$OUTLAST_STATE/ranks"
+    [[ -n $word ]] || return 1
+    quiet_s=$OUTLAST_CKPT_QUIET_S
+    if [[ $word == ended && $code == 0 ]]; then
+      quiet_s=0
+    elif [[ $word == ended ]]; then
+      printf '@%d\n' "$((end_s - quiet_s))"
+      return
+    fi
+  fi
+  ((quiet_s == 0)) || printf -- '-%d seconds\n' "$quiet_s"
+}
+
 # On the shared file system a look may hang, so a child takes it.
-_ol_checkpoint_look() { # FUNCTION [QUIET_S]
+_ol_checkpoint_look() { # FUNCTION [SINCE]
   local args=("$OUTLAST_CKPT_DIR" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_CKPT_COMPLETE" "${@:2}")
   if [[ $OUTLAST_STORAGE == local ]]; then
     "$1" "${args[@]}"
@@ -52,28 +72,39 @@ _ol_checkpoint_look() { # FUNCTION [QUIET_S]
   fi
 }
 
-ol_checkpoint_complete() { _ol_checkpoint_look _ol_checkpoint_list "${1:-$OUTLAST_CKPT_QUIET_S}"; }
+ol_checkpoint_complete() {
+  local since
+  since=$(_ol_checkpoint_since "${1:-$OUTLAST_CKPT_QUIET_S}") || return 0
+  _ol_checkpoint_look _ol_checkpoint_list "$since"
+}
 ol_checkpoint_is_written() { _ol_checkpoint_look _ol_checkpoint_half; }
 
-# Print the manifest of the checkpoint in DIR. Needs nothing but Bash and find.
-_ol_checkpoint_manifest() { # STEP DIR
-  local sizes fields name bytes total=0 files='' count=0
-  sizes=$(find "$2" -type f ! -name MANIFEST.json -printf '%s %P\n' | sort -k 2)
-  while read -r bytes name; do
-    [[ -n $name ]] || continue
-    fields=$(ol_ledger_json "path=$name" "bytes:=$bytes")
+# Print the manifest of the checkpoint PATH. Needs nothing but Bash and find.
+_ol_checkpoint_manifest() { # STEP PATH
+  local line fields name bytes total=0 files='' count=0
+  while IFS= read -r -d '' line; do
+    bytes=${line%% *}
+    name=${line#* }
+    fields=$(ol_ledger_json "path=${name:-${2##*/}}" "bytes:=$bytes")
     files+="${files:+,$'\n'}    {${fields#,}}"
     total=$((total + bytes))
     count=$((count + 1))
-  done <<<"$sizes"
+  done < <(find "$2" -type f ! -name MANIFEST.json ! -name .MANIFEST.json -printf '%s %P\0' | sort -z -k 2)
   printf '{"step":%d,"files":%d,"bytes":%d,"run":"%s","job":"%s","restart":%d,"attempt":%d,"written":%(%s)T,\n  "list":[\n%s\n  ]}\n' \
     "$1" "$count" "$total" "$OUTLAST_RUN" "$OUTLAST_JOB_ID" "$OUTLAST_RESTART" "$OUTLAST_ATTEMPT" -1 "$files"
 }
 
-# Runs in a child that may hang with the file system. The trainer may prune its folder while we copy, so
-# the files are linked aside first; the lease is looked at last, so that a job that lost the run publishes nothing.
+# The next functions run in children, with pipefail: a file system may hang, and what it says may be an error.
+# Print `FILES BYTES`: what a manifest says, what a folder holds.
+_ol_checkpoint_said() { sed -nE '1s/.*"files":([0-9]+),"bytes":([0-9]+).*/\1 \2/p' "$1"; }
+_ol_checkpoint_found() {
+  find "$1" -type f ! -name MANIFEST.json ! -name .MANIFEST.json -printf '%s\n' | awk '{ n++; s += $1 } END { printf "%d %d\n", n, s }'
+}
+
+# The trainer may prune its folder while we copy, so the files are linked aside first, and what arrived is
+# counted; the lease is looked at last, so that a job that lost the run publishes nothing.
 _ol_checkpoint_copy() { # STEP SRC ASIDE CHECKPOINTS NAME LEASE GENERATION MANIFEST_FILE
-  local src=$2 aside=$3 into=$4 name=$5 lease=$6 newest
+  local src=$2 aside=$3 into=$4 name=$5 lease=$6 said found newest
   rm -rf "$aside" "$into/.incoming-$name"
   if [[ -d $src ]]; then
     cp -al "$src" "$aside" || return 1
@@ -82,12 +113,22 @@ _ol_checkpoint_copy() { # STEP SRC ASIDE CHECKPOINTS NAME LEASE GENERATION MANIF
   fi
   cp -r "$aside" "$into/.incoming-$name" || return 1
   sync -f "$into/.incoming-$name" || return 1
-  newest=$(find "$lease" -name '[0-9][0-9][0-9][0-9][0-9][0-9]' -printf '%f\n' | sort | tail -n 1)
+  said=$(_ol_checkpoint_said "$8") && found=$(_ol_checkpoint_found "$into/.incoming-$name") || return 1
+  [[ $said == "$found" ]] || return 1
+  newest=$(find "$lease" -name '[0-9][0-9][0-9][0-9][0-9][0-9]' -printf '%f\n' | sort | tail -n 1) || return 1
   [[ $newest == "$7" ]] || return 3
   cp "$8" "$into/.incoming-$name/.MANIFEST.json" && sync -f "$into/.incoming-$name" || return 1
   mv "$into/.incoming-$name/.MANIFEST.json" "$into/.incoming-$name/MANIFEST.json" || return 1
-  rm -rf "${into:?}/$name"
+  rm -rf "$into/.trash-$name"
+  [[ ! -e $into/$name ]] || mv "$into/$name" "$into/.trash-$name" || return 1
   mv "$into/.incoming-$name" "$into/$name"
+}
+
+# Run one of these functions, with those it calls, in a child.
+_ol_checkpoint_child() { # ol_bounded|ol_bounded_print SEC FUNCTION ARGS...
+  local text
+  text=$(declare -f "$3" _ol_checkpoint_said _ol_checkpoint_found)
+  "$1" "$2" bash -c "set -o pipefail; $text; $3 \"\$@\"" _ "${@:4}"
 }
 
 # In shared storage the trainer has written in place; only the manifest is missing.
@@ -99,15 +140,12 @@ ol_checkpoint_keep() {
   local step=$1 src=$2 name=${2##*/} manifest=$OUTLAST_STATE/manifest.$BASHPID begun_s now_s status=0 bytes
   printf -v begun_s '%(%s)T' -1
   _ol_checkpoint_manifest "$step" "$src" >"$manifest"
-  # shellcheck disable=SC2016 # expanded by the child
   if [[ $OUTLAST_STORAGE == local ]]; then
-    ol_bounded "${OUTLAST_COPY_LIMIT_S:-7200}" bash -c "$(declare -f _ol_checkpoint_copy); "'_ol_checkpoint_copy "$@"' _ \
-      "$step" "$src" "$OUTLAST_STATE/aside" "$OUTLAST_RUN_DIR/checkpoints" "$name" "$OUTLAST_RUN_DIR/lease" \
+    _ol_checkpoint_child ol_bounded "${OUTLAST_COPY_LIMIT_S:-7200}" _ol_checkpoint_copy "$step" "$src" "$OUTLAST_STATE/aside" "$OUTLAST_RUN_DIR/checkpoints" "$name" "$OUTLAST_RUN_DIR/lease" \
       "$OUTLAST_GENERATION" "$manifest" || status=$?
     rm -rf "$OUTLAST_STATE/aside"
   else
-    ol_bounded "${OUTLAST_COPY_LIMIT_S:-7200}" bash -c "$(declare -f _ol_checkpoint_mark); "'_ol_checkpoint_mark "$@"' _ \
-      "$manifest" "$src" || status=$?
+    _ol_checkpoint_child ol_bounded "${OUTLAST_COPY_LIMIT_S:-7200}" _ol_checkpoint_mark "$manifest" "$src" || status=$?
   fi
   bytes=$(sed -nE '1s/.*"bytes":([0-9]+).*/\1/p' "$manifest")
   rm -f "$manifest"
@@ -122,9 +160,10 @@ ol_checkpoint_keep() {
 }
 
 # Only what has a manifest of ours is removed; renamed first, so that a half removed one is never offered.
+# With it goes what a killed removal or copy has left.
 ol_checkpoint_prune() {
   # shellcheck disable=SC2016 # expanded by the child
-  ol_bounded 600 bash -c 'cd "$1" || exit; rm -rf .trash-*
+  ol_bounded 600 bash -c 'cd "$1" || exit; rm -rf .trash-* .incoming-*
     for f in "$2"[0-9]*; do
       [[ -e $f/MANIFEST.json ]] || continue
       n=${f#"$2"}; echo "${n%%[!0-9]*} $f"
@@ -132,13 +171,13 @@ ol_checkpoint_prune() {
     "$OUTLAST_RUN_DIR/checkpoints" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_CKPT_KEEP"
 }
 
-# Runs in a child. A checkpoint whose files do not add up to its manifest goes to quarantine.
+# A checkpoint whose files do not add up to its manifest goes to quarantine. One that cannot be read does not:
+# that is no answer.
 _ol_checkpoint_newest() { # RUN PREFIX
   local path step said found
-  cd "$1/checkpoints" || return 2
+  cd "$1/checkpoints" && ls >/dev/null || return 2
   while read -r step path; do
-    said=$(sed -nE '1s/.*"files":([0-9]+),"bytes":([0-9]+).*/\1 \2/p' "$path/MANIFEST.json")
-    found=$(find "$path" -type f ! -name MANIFEST.json -printf '%s\n' | awk '{ n++; s += $1 } END { printf "%d %d", n, s }')
+    said=$(_ol_checkpoint_said "$path/MANIFEST.json") && found=$(_ol_checkpoint_found "$path") || return 2
     if [[ $said == "$found" ]]; then
       printf '%d %s\n' "$step" "$PWD/$path"
       return 0
@@ -154,11 +193,13 @@ _ol_checkpoint_newest() { # RUN PREFIX
 }
 
 ol_checkpoint_durable() {
-  local status=0
-  # shellcheck disable=SC2016 # expanded by the child
-  ol_bounded_print 120 bash -c "$(declare -f _ol_checkpoint_newest); "'_ol_checkpoint_newest "$@"' _ \
-    "$OUTLAST_RUN_DIR" "$OUTLAST_CKPT_PREFIX" || status=$?
-  ((status <= 1)) || status=2
+  local answer status=0
+  answer=$(_ol_checkpoint_child ol_bounded_print 120 _ol_checkpoint_newest "$OUTLAST_RUN_DIR" "$OUTLAST_CKPT_PREFIX") ||
+    status=$?
+  # On a full disk of this node the answer gets lost on its way: that is not "none".
+  [[ $status != 0 || -n $answer ]] || status=2
+  ((status <= 1)) || return 2
+  [[ -z $answer ]] || printf '%s\n' "$answer"
   return "$status"
 }
 

@@ -133,6 +133,7 @@ ol_watch() {
   printf -v now_s '%(%s)T' -1
   OUTLAST_RAN_S=$((now_s - OUTLAST_LAUNCH_S))
   # The drain begins while we still think: nobody writes any more.
+  printf 'ended %d %d\n' "$now_s" "$OUTLAST_LAUNCH_CODE" >"$OUTLAST_STATE/ranks"
   ol_sidecar_hurry
   _ol_watch_progress
   _ol_watch_term
