@@ -122,6 +122,9 @@ _of_scheduler() {
 
 told() { grep -qx -- "$1" "$SCHED/told"; }
 
+# What lies in DIR, hidden things too, in one line.
+entries() { find "$1" -mindepth 1 -maxdepth 1 -printf '%f\n' | LC_ALL=C sort | paste -sd' '; }
+
 # The newest event of that name in this job's own ledger, or nothing.
 event() { { grep "\"event\":\"$1\"" "$OUTLAST_STATE/events.jsonl" || true; } | tail -n 1; }
 
