@@ -51,7 +51,8 @@ _ol_shim_report() {
   local code=$1 now_s what="code $1"
   ((code != 0)) || return 0
   printf -v now_s '%(%s)T' -1
-  ((code <= 128)) || what="signal $(kill -l "$((code - 128))" 2>/dev/null)"
+  # 255 (exit -1) is no signal, and those from 32 on have no name that the watch reads.
+  ((code <= 128 || code >= 160)) || what="signal $(kill -l "$((code - 128))")"
   printf 'outlast: rank %d on %s ended with %s at %d\n' "$RANK" "${HOSTNAME:-?}" "$what" "$now_s" >&2
 }
 
