@@ -102,6 +102,7 @@ _ol_decide_submit() {
     1) ol_decide_hold "$OUTLAST_WHY" ;;
     2)
       OUTLAST_THEN=stop
+      ol_ledger_add warned text="no successor: $OUTLAST_WHY"
       ol_log_error "$OUTLAST_WHY"
       ol_mail_send "no successor" "$OUTLAST_WHY"
       ;;
@@ -131,10 +132,9 @@ ol_decide() {
   OUTLAST_WHY='' OUTLAST_DELAY_S=0
   _ol_decide_step
   OUTLAST_THEN=$(_ol_decide_by_class)
-  # The guards count this ending too, so it is written first, with what it asks for by itself.
-  _ol_decide_note "$OUTLAST_THEN"
   ol_log_info "ended: $OUTLAST_CLASS ($OUTLAST_EVIDENCE)"
   _ol_decide_guarded
+  _ol_decide_note "$OUTLAST_THEN"
   case $OUTLAST_THEN in
     submit) _ol_decide_submit ;;
     hold)

@@ -5,6 +5,7 @@
 #   ol_guard_may_start      before anything else: finished? stopped? held? parent cancelled? stuck? budget?
 #   ol_guard_may_repeat     before a relaunch or a successor after this failure: G1, G2, G4
 #   ol_guard_delay_s        print how long to wait before the next try (G3), 0 for none
+# The last two count the ending at hand, which is not in the ledger yet.
 #
 # G1 jobs in a row without a durable step forward; G2 the same failure at the same step; G3 rapid
 # crashes wait, doubling; G4 budgets. Each is cleared by `outlast resume RUN`.
@@ -77,8 +78,9 @@ ol_guard_may_repeat() {
   OUTLAST_WHY='' OUTLAST_HOLD=''
   if [[ -n ${OUTLAST_FINGERPRINT:-} ]]; then
     count=$(ol_history_same "$OUTLAST_FINGERPRINT" "$OUTLAST_STEP")
+    count=$((count + 1)) # and this one
     if ((count >= OUTLAST_SAME_FAILURE)); then
-      OUTLAST_WHY="$count times the same failure ($OUTLAST_FINGERPRINT) at step $OUTLAST_STEP"
+      OUTLAST_WHY="$count times the same failure ($OUTLAST_FINGERPRINT) ${OUTLAST_STEP:+at step }${OUTLAST_STEP:-before the first step}"
       return 1
     fi
   fi
@@ -87,11 +89,11 @@ ol_guard_may_repeat() {
 
 ol_guard_delay_s() {
   local count delay_s
-  count=$(ol_history_rapid "$OUTLAST_RAPID_S")
-  if ((count == 0)); then
+  if [[ -z ${OUTLAST_FINGERPRINT:-} ]] || ((${OUTLAST_RAN_S:-0} >= OUTLAST_RAPID_S)); then
     echo 0
     return
   fi
-  delay_s=$((OUTLAST_RAPID_WAIT_S << (count < 8 ? count - 1 : 7)))
+  count=$(ol_history_rapid "$OUTLAST_RAPID_S")
+  delay_s=$((OUTLAST_RAPID_WAIT_S << (count < 7 ? count : 7)))
   printf '%d\n' "$((delay_s < 3600 ? delay_s : 3600))"
 }

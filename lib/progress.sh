@@ -2,9 +2,10 @@
 # lib/progress.sh - which step the trainer has reached, read from its log
 #
 # Functions
-#   ol_progress_look LOG      read what is new in LOG; sets OUTLAST_STEP to the last step seen and
+#   ol_progress_look LOG [last]   read what is new in LOG; sets OUTLAST_STEP to the last step seen and
 #                             OUTLAST_FIRST_STEP to the first (both empty as long as none was: unknown is not 0);
-#                             what the shim and the launcher say of ranks and nodes is appended to LOG.said
+#                             what the shim and the launcher say of ranks and nodes is appended to LOG.said.
+#                             last: nobody writes any more, what has no line end counts too
 #   ol_progress_reset         a new attempt begins
 #   ol_progress_is_finished   does the log, the last checkpoint or the step say that training is over?
 #                             0 yes, 1 no, 2 cannot be known
@@ -13,29 +14,41 @@
 # Needs    bounded
 # Sourcing it defines the functions above and does nothing else.
 
-ol_progress_reset() { OUTLAST_STEP='' OUTLAST_FIRST_STEP='' OUTLAST_LOG_SIZE=0; }
+ol_progress_reset() { OUTLAST_STEP='' OUTLAST_FIRST_STEP='' OUTLAST_LOG_READ=0; }
 
-# Steps in stdin, one a line. Progress bars end their lines with \r, and colours stand between words.
+# Steps in stdin, one a line: the first match of each, so that `.*` eats no digits of it. Progress bars end
+# their lines with \r, and colours stand between words.
 _ol_progress_steps() {
   [[ -n $OUTLAST_STEP_REGEX ]] || return 0
-  tr '\r' '\n' | LC_ALL=C sed -nE -e 's/\x1b\[[0-9;]*[A-Za-z]//g' -e "s"$'\001'".*$OUTLAST_STEP_REGEX.*"$'\001\\1\001'"p"
+  tr '\r' '\n' | LC_ALL=C sed -nE -e 's/\x1b\[[0-9;]*[A-Za-z]//g' \
+    -e "s"$'\001'"$OUTLAST_STEP_REGEX"$'\001\\n\\1\\n\001' -e 's/^[^\n]*\n([^\n]*)\n.*/\1/p' | grep -xE '[0-9]+'
 }
 
-# A log can have gigabytes, so each byte is read once, but for a line's worth: what stood half-written at the
-# last look is read again. (Lines in .said may repeat.) Steps are looked for in the newest 2 MB only.
+# Print how many bytes at the end of FILE have no line end yet. A line of 4 KB is taken as it comes.
+_ol_progress_unfinished() { # FILE
+  local LC_ALL=C text
+  text=$(tail -c 4096 "$1" | tr '\r\0' '\n ' && printf x)
+  text=${text%x}
+  text=${text##*$'\n'}
+  printf '%d\n' "$((${#text} < 4096 ? ${#text} : 0))"
+}
+
+# A log can have gigabytes, so each byte is read once. Half a line is left for the next look: half a number
+# would be a wrong step. Steps are looked for in the newest 2 MB only.
 ol_progress_look() {
-  local log=$1 size steps first chunk=$1.new
+  local log=$1 size steps rest=0 chunk=$1.new
   size=$(stat -c %s "$log" 2>/dev/null) || return 0
-  ((size > OUTLAST_LOG_SIZE)) || return 0
-  tail -c "+$((OUTLAST_LOG_SIZE > 500 ? OUTLAST_LOG_SIZE - 499 : 1))" "$log" | head -c "$((size - OUTLAST_LOG_SIZE + 500))" >"$chunk"
-  OUTLAST_LOG_SIZE=$size
+  ((size > OUTLAST_LOG_READ)) || return 0
+  tail -c "+$((OUTLAST_LOG_READ + 1))" "$log" | head -c "$((size - OUTLAST_LOG_READ))" >"$chunk"
+  [[ ${2:-} == last ]] || rest=$(_ol_progress_unfinished "$chunk")
+  ((rest == 0)) || truncate -s "-$rest" "$chunk"
+  OUTLAST_LOG_READ=$((size - rest))
   grep -aE 'outlast: rank [0-9]+ |error: Node failure on |STEP [0-9.]+ ON .* CANCELLED AT ' "$chunk" >>"$log.said"
-  steps=$(tail -c 2000000 "$chunk" | _ol_progress_steps | grep -xE '[0-9]+')
+  steps=$(tail -c 2000000 "$chunk" | _ol_progress_steps)
   [[ $OUTLAST_STEP_ZERO_COUNTS == 1 ]] || steps=$(grep -vxE '0+' <<<"$steps")
   [[ -n $steps ]] || return 0
-  first=${steps%%$'\n'*}
   OUTLAST_STEP=$((10#${steps##*$'\n'}))
-  [[ -n $OUTLAST_FIRST_STEP ]] || OUTLAST_FIRST_STEP=$((10#$first))
+  [[ -n $OUTLAST_FIRST_STEP ]] || OUTLAST_FIRST_STEP=$((10#${steps%%$'\n'*}))
 }
 
 # trainer_state.json of Hugging Face knows both numbers: `"global_step": 600, ... "max_steps": 600`.
@@ -44,18 +57,20 @@ _ol_progress_hf_finished() {
   state=$(ol_shared_print grep -aE '^ *"(global_step|max_steps)": *[0-9]+' "$1/trainer_state.json" 2>/dev/null)
   step=$(sed -nE 's/.*"global_step": *([0-9]+).*/\1/p;' <<<"$state" | head -n 1)
   max=$(sed -nE 's/.*"max_steps": *([0-9]+).*/\1/p' <<<"$state" | head -n 1)
-  [[ -n $step && -n $max ]] || return 2
-  ((max > 0 && step >= max))
+  [[ -n $step && ${max:-0} != 0 ]] || return 2
+  ((step >= max))
 }
 
 # Trainers say "finished" too when they stop because we asked: then only numbers count.
 ol_progress_is_finished() { # LOG NEWEST_CHECKPOINT ASKED
-  local status
+  local status step=0
   if [[ -n $OUTLAST_FINISH_REGEX && -z $3 ]] && tail -c 2000000 "$1" 2>/dev/null | grep -qaE -- "$OUTLAST_FINISH_REGEX"; then
     return 0
   fi
   if ((OUTLAST_TARGET_STEP > 0)); then
-    ((${OUTLAST_STEP:-0} >= OUTLAST_TARGET_STEP))
+    # A trainer that logs each tenth step need not log the last one; its checkpoint bears the number.
+    [[ ! $2 =~ ([0-9]+)[^0-9/]*$ ]] || step=$((10#${BASH_REMATCH[1]}))
+    ((${OUTLAST_STEP:-0} >= OUTLAST_TARGET_STEP || step >= OUTLAST_TARGET_STEP))
     return
   fi
   if [[ -n $2 ]]; then

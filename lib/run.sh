@@ -54,11 +54,14 @@ ol_run_begin() {
 
 # Folders for the owner, readable by the group; in control/ the group may write, so that a teammate can stop the run.
 _ol_run_make() {
+  local shell=''
+  ! declare -F ol_sched_shell_text >/dev/null || shell=$(ol_sched_shell_text)
   # shellcheck disable=SC2016 # expanded by the child
   ol_shared bash -c 'umask 027; mkdir -p "$1" && cd "$1" &&
     mkdir -p checkpoints quarantine logs reports lease outbox tool &&
-    { [[ -d control ]] || mkdir -m 2770 control; } && { [[ -e project_dir ]] || printf "%s\n" "$2" >project_dir; }' _ \
-    "$OUTLAST_RUN_DIR" "${OUTLAST_PROJECT_DIR:-$(ol_sched_submit_dir)}"
+    { [[ -d control ]] || mkdir -m 2770 control; } && { [[ -e project_dir ]] || printf "%s\n" "$2" >project_dir; } &&
+    { [[ -z $3 || -e tool/shell ]] || { printf "%s\n" "$3" >tool/shell && chmod 0750 tool/shell; }; }' _ \
+    "$OUTLAST_RUN_DIR" "${OUTLAST_PROJECT_DIR:-$(ol_sched_submit_dir)}" "$shell"
 }
 
 # Every successor runs job.sh and tool/ as the owner: nobody else may be able to change them.
@@ -75,7 +78,7 @@ _ol_run_is_private() {
 # A job that was not submitted by the chain carries what its user rendered last: that is what goes on.
 _ol_run_keep_script() {
   # shellcheck disable=SC2016 # expanded by the child
-  ol_shared bash -c 'cmp -s "$1" "$2" || { umask 077; cp "$1" "$2.new" && chmod 0700 "$2.new" && mv -f "$2.new" "$2"; }' _ \
+  ol_shared bash -c 'cmp -s "$1" "$2" || { umask 077; cp "$1" "$2.new" && chmod 0750 "$2.new" && mv -f "$2.new" "$2"; }' _ \
     "$OUTLAST_STATE/job.sh" "$OUTLAST_RUN_DIR/job.sh"
 }
 

@@ -7,7 +7,8 @@
 #
 # The launch is told to stop with USR2 (srun forwards it to the ranks without asking its controller;
 # slurm-facts: `scancel -s` to a step can arrive twice, and needs the controller). The shim makes TERM of
-# it. A TERM that reaches a rank therefore comes from outside, and rank 0 says so.
+# it. A TERM that reaches a rank therefore comes from outside, and rank 0 says so. (mpiexec knows no such signal:
+# there our stop is TERM, too, and only a TERM that comes before it counts.)
 #
 # Prints   on stderr, read by lib/watch.sh:
 #            outlast: rank 0 of 16 on HOST started
@@ -20,9 +21,12 @@
 # Launchers name ranks differently; torch reads these names.
 _ol_shim_ranks() {
   local devices
-  export RANK=${SLURM_PROCID:-${RANK:-0}} WORLD_SIZE=${SLURM_NTASKS:-${WORLD_SIZE:-1}}
-  export NODE_RANK=${SLURM_NODEID:-${NODE_RANK:-0}} LOCAL_RANK=${SLURM_LOCALID:-${LOCAL_RANK:-0}}
   export LOCAL_WORLD_SIZE=${OUTLAST_RANKS_PER_NODE:-1}
+  # Slurm; PALS and MPICH; torch's own names (the launcher of one machine).
+  export RANK=${SLURM_PROCID:-${PALS_RANKID:-${PMI_RANK:-${RANK:-0}}}}
+  export WORLD_SIZE=${SLURM_NTASKS:-${PMI_SIZE:-${WORLD_SIZE:-1}}}
+  export NODE_RANK=${SLURM_NODEID:-${PALS_NODEID:-$((RANK / LOCAL_WORLD_SIZE))}}
+  export LOCAL_RANK=${SLURM_LOCALID:-${PALS_LOCAL_RANKID:-${MPI_LOCALRANKID:-$((RANK % LOCAL_WORLD_SIZE))}}}
   # With --gpus-per-task each rank sees one device, number 0, and trainers take LOCAL_RANK as the
   # device number: so it must be 0 there ("invalid device ordinal" otherwise).
   devices=${ROCR_VISIBLE_DEVICES:-${CUDA_VISIBLE_DEVICES:-${ZE_AFFINITY_MASK:-}}}

@@ -64,7 +64,8 @@ _ol_successor_try() { # SCRIPT DELAY_S EXCLUDE
   local name answer status=0
   name=$(_ol_successor_name)
   answer=$(ol_sched_submit "$1" "$name" depend="$OUTLAST_JOB_ID" delay_s="$2" exclude="$3" \
-    output="$OUTLAST_RUN_DIR/logs/%j.out" dir="$OUTLAST_PROJECT" 2>"$OUTLAST_STATE/refused") || status=$?
+    output="$OUTLAST_RUN_DIR/logs/%j.out" dir="$OUTLAST_PROJECT" \
+    shell="$OUTLAST_RUN_DIR/tool/shell" 2>"$OUTLAST_STATE/refused") || status=$?
   if ((status == 0)); then
     OUTLAST_NEXT_ID=$answer
   elif ((status == 1)); then

@@ -28,7 +28,10 @@ _ol_watch_said() { [[ -s $OUTLAST_LOG.said ]] && grep -qaE -- "$1" "$OUTLAST_LOG
 
 # TERM for the job, or for its ranks, from somebody else: the scheduler knows why.
 _ol_watch_term() {
-  [[ -e $OUTLAST_STATE/term ]] || _ol_watch_said 'outlast: rank 0 got TERM from outside' || return 0
+  if [[ ! -e $OUTLAST_STATE/term ]]; then
+    # After our own request somebody else's means the same.
+    [[ ! -e $OUTLAST_STATE/asked ]] && _ol_watch_said 'outlast: rank 0 got TERM from outside' || return 0
+  fi
   if [[ -z $OUTLAST_CLASS ]]; then
     ol_ledger_add signal name=TERM from=outside
     ol_ending_signalled
@@ -67,10 +70,17 @@ _ol_watch_save() {
 _ol_watch_deaths() {
   local now_s died_s line
   [[ ! -e $OUTLAST_STATE/asked ]] || return 0
-  _ol_watch_said 'outlast: rank [0-9]+ on .* ended with' || return 0
-  line=$(ol_watch_first_death)
-  died_s=${line##* }
   printf -v now_s '%(%s)T' -1
+  if _ol_watch_said 'outlast: rank [0-9]+ on .* ended with'; then
+    line=$(ol_watch_first_death)
+    died_s=${line##* }
+  elif _ol_watch_said 'srun: error: .*: tasks? .*: '; then
+    # The shim itself was killed; the launcher gives no time.
+    OUTLAST_PEER_S=${OUTLAST_PEER_S:-$now_s}
+    died_s=$OUTLAST_PEER_S
+  else
+    return 0
+  fi
   ((now_s - ${died_s:-now_s} < 10)) || ol_stop_ask peers
 }
 
@@ -85,8 +95,8 @@ _ol_watch_resume() {
   ol_stop_ask wrong_resume
 }
 
-_ol_watch_progress() {
-  ol_progress_look "$OUTLAST_LOG"
+_ol_watch_progress() { # [last]
+  ol_progress_look "$OUTLAST_LOG" "$@"
   _ol_watch_resume
   [[ -n $OUTLAST_STEP ]] && ((OUTLAST_WATCH_TICK % 60 == 0)) || return 0
   ol_ledger_add progress step:="$OUTLAST_STEP"
@@ -120,7 +130,7 @@ _ol_watch_round() {
 # The launcher's end and a TERM are seen within a fifth of a second, the rest once a second.
 ol_watch() {
   local now_s look=0
-  OUTLAST_WATCH_TICK=0 OUTLAST_FIRST_SEEN=0 OUTLAST_STOP_REASON='' OUTLAST_LAST_CKPT=''
+  OUTLAST_WATCH_TICK=0 OUTLAST_FIRST_SEEN=0 OUTLAST_STOP_REASON='' OUTLAST_LAST_CKPT='' OUTLAST_PEER_S=''
   while kill -0 "$OUTLAST_LAUNCH_PID" 2>/dev/null; do
     if ((look % 5 == 0)) || [[ -e $OUTLAST_STATE/term && -z $OUTLAST_THEN ]]; then
       _ol_watch_round
@@ -135,6 +145,6 @@ ol_watch() {
   # The drain begins while we still think: nobody writes any more.
   printf 'ended %d %d\n' "$now_s" "$OUTLAST_LAUNCH_CODE" >"$OUTLAST_STATE/ranks"
   ol_sidecar_hurry
-  _ol_watch_progress
+  _ol_watch_progress last
   _ol_watch_term
 }

@@ -232,11 +232,12 @@ ol_sched_on_each() {
 # Ranks in process groups of their own (set -m), all in the job's session; like srun it hands USR1 and
 # USR2 on, waits for all of its ranks, returns the highest code, and TERM kills them all.
 ol_sched_launch() {
-  local ranks_per_node=$2 rank pids=() pid code worst=0
+  local ranks_per_node=$2 rank pids=() code worst=0 nap
   shift 2
   set -m
+  exec {nap}<> <(:) # a pipe on which nothing arrives: the loop below naps without a process
   for ((rank = 0; rank < ranks_per_node; rank++)); do
-    RANK=$rank LOCAL_RANK=$rank NODE_RANK=0 WORLD_SIZE=$ranks_per_node "$@" </dev/null &
+    RANK=$rank LOCAL_RANK=$rank NODE_RANK=0 WORLD_SIZE=$ranks_per_node "$@" </dev/null {nap}>&- &
     pids+=("$!")
   done
   # shellcheck disable=SC2064 # the process ids of now; a negative one is the rank's process group
@@ -245,13 +246,24 @@ ol_sched_launch() {
     trap "kill -s USR2 ${pids[*]} 2>/dev/null" USR2
     trap "kill -s KILL -- ${pids[*]/#/-} 2>/dev/null" TERM
   }
-  for pid in "${pids[@]}"; do
-    while kill -0 "$pid" 2>/dev/null; do wait "$pid"; done
-    wait "$pid"
-    code=$?
-    ((code <= worst)) || worst=$code
+  while ((${#pids[@]} > 0)); do
+    for rank in "${!pids[@]}"; do
+      ! kill -0 "${pids[rank]}" 2>/dev/null || continue
+      wait "${pids[rank]}"
+      code=$?
+      ((code != 137)) || _ol_local_shim_killed "$rank" "${pids[rank]}"
+      ((code <= worst)) || worst=$code
+      unset "pids[rank]"
+    done
+    read -rt 0.2 -u "$nap" _
   done
   exit "$worst"
+}
+
+# A killed shim cannot say it, and leaves its trainer behind.
+_ol_local_shim_killed() { # RANK PID
+  kill -s KILL -- "-$2" 2>/dev/null
+  printf 'outlast: rank %d on %s ended with signal KILL at %(%s)T\n' "$1" "$HOSTNAME" -1 >&2
 }
 
 ol_sched_signal_launch() {
