@@ -1,0 +1,282 @@
+# shellcheck shell=bash
+# lib/scheduler/pbs.sh - everything that is said to PBS (PBS Pro, OpenPBS), and nothing else says it
+#
+# The same functions as lib/scheduler/slurm.sh, where they are described. What is different here (pbs-facts):
+# no node can be excluded, so `exclude` is not passed on; a job always starts in $HOME; an unreachable server
+# blocks a client for 72 s, so each call is bounded; a routing queue may drop a job without a word, so a
+# submit is looked after; signals of PBS reach the first host only.
+#
+# Reads    PBS_* of the job, OUTLAST_LAUNCHER (pals, mpich-ssh, mpich-tmrsh), OUTLAST_LAUNCH_ARGS, OUTLAST_SHELL
+# Needs    nothing
+# Sourcing it defines the functions above and does nothing else.
+
+# Exit codes of the clients are PBSE_* & 255: 162 no connection, 35 finished, 153 unknown job.
+_ol_pbs_ask() { timeout -k 2 "${OUTLAST_QUERY_LIMIT_S:-20}" "$@"; }
+
+ol_sched_submit() {
+  local script=$1 name=$2 args=() option answer status=0
+  shift 2
+  for option in "$@"; do
+    case $option in
+      depend=?*) args+=(-W depend="afterany:${option#*=}") ;;
+      delay_s=[1-9]*) args+=(-a "$(date -d "+${option#*=} seconds" +%Y%m%d%H%M.%S)") ;;
+      # Not expanded by PBS. A folder gets ID.OU, and with `-k doe` it is written live.
+      output=*) args+=(-o "$(dirname "${option#*=}")/") ;;
+      shell=?*) args+=(-S "${option#*=}") ;;
+    esac
+  done
+  answer=$(_ol_pbs_qsub -N "$name" "${args[@]}" "$script" 2>&1) || status=$?
+  case $status in
+    0) ;;
+    124 | 137 | 162) return 2 ;;
+    *)
+      printf '%s\n' "${answer//$'\n'/ }" >&2
+      return 1
+      ;;
+  esac
+  answer=${answer##*$'\n'}
+  _ol_pbs_arrived "$answer" || return
+  printf '%s\n' "$answer"
+}
+
+# What the submitting job or shell has of PBS does not belong into the next one.
+_ol_pbs_qsub() {
+  local name
+  for name in "${!PBS_@}"; do
+    [[ $name == PBS_CONF_FILE || $name == PBS_EXEC ]] || unset "$name"
+  done
+  timeout -k 2 30 qsub "$@"
+}
+
+# "If prod limits do not match an execution queue, the job vanishes without an error" (ALCF).
+_ol_pbs_arrived() {
+  local status=0
+  sleep 2
+  _ol_pbs_ask qstat -x "$1" >/dev/null 2>&1 || status=$?
+  [[ $status != 153 ]] || {
+    printf 'job %s was accepted and then dropped: no execution queue takes its nodes and walltime\n' "$1" >&2
+    return 1
+  }
+}
+
+ol_sched_find() {
+  local answer
+  answer=$(_ol_pbs_ask qselect -N "$1" -s QHRWET 2>/dev/null) || return 2
+  [[ -n $answer ]] || return 1
+  printf '%s\n' "${answer%%$'\n'*}"
+}
+
+# Print the value of an attribute of `qstat -f`; long values are continued on lines that begin with a tab.
+_ol_pbs_field() { # TEXT NAME
+  local text=${1//$'\n\t'/}
+  [[ $text =~ (^|$'\n')\ *"$2 = "([^$'\n']*) ]] || return 1
+  printf '%s\n' "${BASH_REMATCH[2]}"
+}
+
+# Source: pbs-facts, sections 1 and 2: substate first.
+_ol_pbs_verdict() { # STATE SUBSTATE EXIT_STATUS COMMENT MINE PAST_END
+  local state=$1 substate=$2 code=$3 comment=$4 mine=$5 past_end=$6
+  if [[ $substate == 91 || $comment == *"terminated by "* ]]; then
+    # Polaris: the scheduler deletes jobs of `preemptable` on demand.
+    [[ $comment == *"by Scheduler"* ]] && echo preempted || echo cancelled
+  elif [[ $state == F && $code == -29 ]]; then
+    echo timelimit
+  elif [[ $state == F && $code =~ ^-(14|20|30)$ ]]; then
+    echo node
+  elif [[ $state == F && $substate == 92 && $code == 0 ]]; then
+    echo ok
+  elif [[ $state == F ]]; then
+    echo failed
+  elif [[ $mine == 1 && ($substate == 60 || $substate == 63) ]]; then
+    echo requeued
+  elif [[ $mine == 1 && $past_end == 1 ]]; then
+    # At the limit the comment does not change and the state stays R: only the clock tells.
+    echo timelimit
+  else
+    echo none
+  fi
+}
+
+_ol_pbs_is_past_end() { # TEXT
+  local end_s now_s
+  end_s=$(_ol_pbs_end "$1") || return 1
+  printf -v now_s '%(%s)T' -1
+  ((now_s >= end_s))
+}
+
+ol_sched_state() {
+  local id=$1 text status=0 state substate comment code runs verdict phase mine=0 past=0
+  text=$(_ol_pbs_ask qstat -xf "$id" 2>/dev/null) || status=$?
+  [[ $status != 153 ]] || return 1
+  ((status == 0)) || return 2
+  state=$(_ol_pbs_field "$text" job_state) || return 2
+  substate=$(_ol_pbs_field "$text" substate)
+  comment=$(_ol_pbs_field "$text" comment)
+  code=$(_ol_pbs_field "$text" Exit_status)
+  runs=$(_ol_pbs_field "$text" run_count) || runs=1
+  [[ $id != "${PBS_JOBID:-}" ]] || mine=1
+  ! _ol_pbs_is_past_end "$text" || past=1
+  verdict=$(_ol_pbs_verdict "$state" "$substate" "$code" "$comment" "$mine" "$past")
+  if [[ $verdict == none && $mine == 1 ]] && _ol_pbs_lost_a_node; then
+    verdict=node # a sister that reboots makes PBS end the job, without a word in it
+  fi
+  case $state in
+    Q | H | W | T) phase=pending ;;
+    R | S | U | B) phase=running ;;
+    E) phase=ending ;;
+    *) phase=ended ;;
+  esac
+  printf 'state=%s verdict=%s restarts=%d\n' "$phase" "$verdict" "$((runs > 0 ? runs - 1 : 0))"
+}
+
+_ol_pbs_lost_a_node() {
+  local nodes=() down
+  mapfile -t nodes < <(ol_sched_nodes)
+  down=$(ol_sched_down_nodes "${nodes[@]}")
+  [[ -n $down ]]
+}
+
+# Deleting a running parent starts its afterany child (pbs-facts 12): callers name the child first, and
+# both go in one call.
+ol_sched_cancel() {
+  local status=0
+  timeout -k 2 30 qdel "$@" >/dev/null 2>&1 || status=$?
+  [[ $status == 0 || $status == 35 || $status == 153 ]] || return 2
+}
+
+# When TEXT's job ends: its start and its walltime.
+_ol_pbs_end() { # TEXT
+  local start walltime start_s h m s
+  start=$(_ol_pbs_field "$1" stime) || return 2
+  walltime=$(_ol_pbs_field "$1" Resource_List.walltime) || return 2
+  start_s=$(date -d "$start" +%s 2>/dev/null) || return 2
+  IFS=: read -r h m s <<<"$walltime"
+  printf '%d\n' "$((start_s + 10#$h * 3600 + 10#$m * 60 + 10#$s))"
+}
+
+ol_sched_end_time() {
+  local text
+  text=$(_ol_pbs_ask qstat -xf "${1:-$PBS_JOBID}" 2>/dev/null) || return 2
+  _ol_pbs_end "$text"
+}
+
+# PBS has no exclude (pbs-facts, section 6).
+ol_sched_exclude() { return 2; }
+
+ol_sched_known_nodes() { :; }
+
+# Names of a node differ by domain; PBS knows it by the first part.
+ol_sched_down_nodes() {
+  local down node
+  down=$(_ol_pbs_ask pbsnodes -l 2>/dev/null) || return 2
+  for node in "$@"; do
+    [[ $'\n'$down != *$'\n'"${node%%.*} "* ]] || printf '%s\n' "$node"
+  done
+}
+
+ol_sched_job_id() {
+  if [[ -z ${PBS_JOBID:-} || -z ${PBS_NODEFILE:-} ]]; then
+    echo "not in a PBS job; type: qsub SCRIPT, or outlast submit SITE JOB" >&2
+    return 1
+  fi
+  printf '%s\n' "$PBS_JOBID"
+}
+
+ol_sched_restart() {
+  local text runs
+  text=$(_ol_pbs_ask qstat -f "$PBS_JOBID" 2>/dev/null) || text=''
+  runs=$(_ol_pbs_field "$text" run_count) || runs=1
+  printf '%d\n' "$((runs > 0 ? runs - 1 : 0))"
+}
+
+# One line per chunk or rank in the file; the first is the host that runs the script.
+ol_sched_nodes() { awk '!seen[$0]++' "$PBS_NODEFILE"; }
+ol_sched_submit_dir() { printf '%s\n' "${PBS_O_WORKDIR:-$PWD}"; }
+
+ol_sched_release() { _ol_pbs_ask pbs_release_nodes "${1%%.*}" >/dev/null 2>&1 || return 2; }
+
+# The text of a shell for `-S`. By default a login shell stands above the script: it dies of each signal that the
+# script would handle, and its death is the job's exit status (pbs-facts 1, 2). This one becomes the script.
+# shellcheck disable=SC2016 # expanded by that shell
+ol_sched_shell_text() { printf '#!/bin/bash\nIFS= read -r script\nexec /bin/bash -l "$script"\n'; }
+
+_ol_pbs_hostfile() { # NODES
+  local file=$OUTLAST_STATE/hosts.$BASHPID
+  printf '%s\n' "${1//,/$'\n'}" >"$file"
+  printf '%s\n' "$file"
+}
+
+# pbs_tmrsh and ssh carry no environment, so one remote process a node runs CMD as it is.
+_ol_pbs_remote() { # HOST CMD...
+  local host=$1 words
+  shift
+  printf -v words '%q ' "$@"
+  case $OUTLAST_LAUNCHER in
+    mpich-tmrsh) pbs_tmrsh "$host" /bin/bash -c "$words" ;;
+    *) ssh -n -o BatchMode=yes -o ConnectTimeout=10 -o StrictHostKeyChecking=accept-new "$host" "$words" ;;
+  esac
+}
+
+ol_sched_on_each() {
+  local limit_s=$1 hosts=$2 count host pids=() pid status=0
+  shift 2
+  if [[ $OUTLAST_LAUNCHER == pals ]]; then
+    count=${hosts//[!,]/}
+    timeout -k 5 "$limit_s" mpiexec -n "$((${#count} + 1))" --ppn 1 --hostfile "$(_ol_pbs_hostfile "$hosts")" "$@"
+    return
+  fi
+  for host in ${hosts//,/ }; do
+    timeout -k 5 "$limit_s" bash -c "$(declare -f _ol_pbs_remote); OUTLAST_LAUNCHER=$OUTLAST_LAUNCHER; _ol_pbs_remote \"\$@\"" _ "$host" "$@" &
+    pids+=("$!")
+  done
+  for pid in "${pids[@]}"; do
+    wait "$pid" || status=1
+  done
+  return "$status"
+}
+
+ol_sched_launch() {
+  local hosts=$1 ranks_per_node=$2 count args=()
+  shift 2
+  count=${hosts//[!,]/}
+  args=(-n "$(((${#count} + 1) * ranks_per_node))" -ppn "$ranks_per_node")
+  case $OUTLAST_LAUNCHER in
+    pals) args+=(--hostfile "$(_ol_pbs_hostfile "$hosts")" --envall --line-buffer --label) ;;
+    mpich-tmrsh) args+=(-f "$(_ol_pbs_hostfile "$hosts")" -launcher rsh -launcher-exec "$(_ol_pbs_rsh)" -genvall -prepend-rank) ;;
+    *) args+=(-f "$(_ol_pbs_hostfile "$hosts")" -launcher ssh -genvall -prepend-rank) ;;
+  esac
+  exec mpiexec "${args[@]}" "${OUTLAST_LAUNCH_ARGS[@]}" "$@" </dev/null
+}
+
+# Hydra gives one string of words; without a shell its quoted path is not found and mpiexec hangs.
+_ol_pbs_rsh() {
+  local file=$OUTLAST_STATE/rsh
+  # shellcheck disable=SC2016 # expanded by the wrapper
+  printf '#!/bin/bash\nh=$1\nshift\nexec pbs_tmrsh "$h" /bin/bash -c "$*"\n' >"$file"
+  chmod 0700 "$file"
+  printf '%s\n' "$file"
+}
+
+# mpiexec forwards TERM to its ranks on all hosts (pbs-facts 3). A save signal goes to the shims themselves.
+ol_sched_signal_launch() {
+  case $2 in
+    stop) kill -s TERM "$1" 2>/dev/null ;;
+    save) ol_sched_on_each 30 "$OUTLAST_NODE_LIST" pkill -USR1 -f outlast-rank ;;
+  esac
+}
+
+# Ranks of other hosts may outlive their mpiexec.
+ol_sched_kill_launch() {
+  local tick
+  kill -s TERM "$1" 2>/dev/null
+  for ((tick = 0; tick < 50; tick++)); do
+    kill -0 "$1" 2>/dev/null || break
+    sleep 0.1
+  done
+  kill -s KILL "$1" 2>/dev/null
+  # shellcheck disable=SC2016 # expanded on the node
+  ol_sched_on_each 30 "$OUTLAST_NODE_LIST" bash -c \
+    'for e in /proc/[0-9]*/environ; do p=${e//[!0-9]/}; [[ -O $e && $p != $$ ]] && grep -qzFx "OUTLAST_TOKEN=$1" "$e" 2>/dev/null && kill -KILL "$p"; done; true' _ \
+    "$OUTLAST_TOKEN" 2>/dev/null
+  return 0
+}
