@@ -21,6 +21,8 @@
 # Launchers name ranks differently; torch reads these names.
 _ol_shim_ranks() {
   local devices
+  # The launcher may hand on the HOSTNAME of the first host.
+  read -r HOSTNAME </proc/sys/kernel/hostname
   export LOCAL_WORLD_SIZE=${OUTLAST_RANKS_PER_NODE:-1}
   # Slurm; PALS and MPICH; torch's own names (the launcher of one machine).
   export RANK=${SLURM_PROCID:-${PALS_RANKID:-${PMI_RANK:-${RANK:-0}}}}
