@@ -8,7 +8,7 @@ SLURM ?= system
 LAB_FLAGS ?= -n auto --dist loadgroup --timeout 900
 JOBS ?= $(shell nproc)
 
-SHELL_FILES = $(shell tools/shell-files)
+SHELL_FILES = $(shell tests/shell-files)
 
 .PHONY: help setup demo test test-py test-bash test-lab lint bench lab lab-down golden soak
 
@@ -16,7 +16,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup: ## make .venv from requirements.lock (once; again when that changes)
-	@tools/setup
+	@bin/setup
 
 demo: setup ## a whole run on this machine: train, lose a rank, run out of time, resume, finish
 	@bin/outlast demo
@@ -31,7 +31,7 @@ test-bash: setup
 	if ((!$${#files[@]})); then echo 'no bats files'; else bats "$${files[@]}"; fi
 
 test-lab: setup
-	@tools/test-lab $(LAB_FLAGS)
+	@tests/lab/run $(LAB_FLAGS)
 
 lint: setup ## shellcheck, shfmt, ruff, mypy
 	shellcheck -x -P SCRIPTDIR $(SHELL_FILES)

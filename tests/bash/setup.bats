@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
-# tools/setup: which Python it takes, and what it says where there is none
+# bin/setup: which Python it takes, and what it says where there is none
 
 bats_require_minimum_version 1.5.0
 
 setup() {
   bin=$BATS_TEST_TMPDIR/bin root=$BATS_TEST_TMPDIR/root
-  mkdir -p "$bin" "$root/tools"
-  cp "$BATS_TEST_DIRNAME/../../tools/setup" "$root/tools/setup"
+  mkdir -p "$bin" "$root/bin"
+  cp "$BATS_TEST_DIRNAME/../../bin/setup" "$root/bin/setup"
   echo 'typer==1' >"$root/requirements.lock"
   # The machine's own Pythons stay out of sight.
   local tool
@@ -28,7 +28,7 @@ END
   chmod +x "$bin/$1"
 }
 
-setup_here() { PATH=$bin run "$@" "$root/tools/setup"; }
+setup_here() { PATH=$bin run "$@" "$root/bin/setup"; }
 
 @test "setup: the newest Python that can make an environment installs the lock file" {
   python python3.13 old
