@@ -24,10 +24,10 @@ def test_a_crash_by_code_is_relaunched_in_the_same_job(lab: Lab) -> None:
 def test_a_segmentation_fault_of_one_rank_is_told_from_its_peers_deaths(lab: Lab) -> None:
     lab.faults({"kind": "segv", "rank": 2, "step": 50, "once": "crashed"})
     lab.render()
-    lab.submit()
+    job = lab.submit()
     lab.finish()
     assert lab.endings() == ["crash", "done"]
-    assert "rank 2 on" in lab.events("ended")[0]["evidence"]
+    assert f"rank 2 on {lab.host_of(job, 1)} " in lab.events("ended")[0]["evidence"]
     assert "signal SEGV" in lab.events("ended")[0]["evidence"]
     lab.assert_resumed()
 
