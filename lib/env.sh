@@ -3,10 +3,12 @@
 #
 #   source .../lib/env.sh [SITE]     without SITE: $OUTLAST_SITE, or else the site that this host belongs to
 #
+# SITE is a folder of sites/, or of one of the folders of OUTLAST_SITES (colon separated), which come first.
+#
 # Sets     the variables of sites/SITE/env.sh and lib/environment.sh; what you have set stays as it is.
 #          All is offline, unless OUTLAST_ONLINE=1 and the site has a proxy.
 #          Their functions stay too: `ol_site_modules` loads the site's modules, if you want them.
-# Reads    OUTLAST_SITE, OUTLAST_ONLINE, MASTER_ADDR, TMPDIR
+# Reads    OUTLAST_SITE, OUTLAST_SITES, OUTLAST_ONLINE, MASTER_ADDR, TMPDIR
 # Status   2, with one line on stderr and nothing changed: the site is not known.
 #
 # Unlike the other files here it acts. It defines no function of its own, and is never inlined.
@@ -19,19 +21,16 @@ fi
 _ol_env_root=$(readlink -f -- "${BASH_SOURCE[0]}")
 _ol_env_root=${_ol_env_root%/lib/env.sh}
 # Without arguments a sourced file sees those of its caller, so $1 may have nothing to do with us:
-# it counts only if it names a site. The guess is made in a child, which leaves no function behind.
+# it counts only if it names a site. The folder is found in a child, which leaves no function behind.
+# shellcheck disable=SC2218 # defined by the file that the child sources
 _ol_env_site=$(
-  for site in "${1-}" "${OUTLAST_SITE-}"; do
-    if [[ $site && $site != */* && -f $_ol_env_root/sites/$site/site.toml ]]; then
-      printf '%s\n' "$site"
-      exit
-    fi
-  done
   # shellcheck source=lib/environment.sh
   source "$_ol_env_root/lib/environment.sh"
-  full=$(timeout 10 hostname -f 2>/dev/null)
-  # shellcheck disable=SC2218 # defined by the file above
-  ol_environment_site "$_ol_env_root/sites" "${HOSTNAME-}" "$full"
+  sites=${OUTLAST_SITES-}:$_ol_env_root/sites
+  ol_environment_folder "$sites" "${1-}" || ol_environment_folder "$sites" "${OUTLAST_SITE-}" || {
+    full=$(timeout 10 hostname -f 2>/dev/null) || full=''
+    site=$(ol_environment_site "$sites" "${HOSTNAME-}" "$full") && ol_environment_folder "$sites" "$site"
+  }
 ) || _ol_env_site=''
 if [[ -z $_ol_env_site ]]; then
   _ol_env_known=("$_ol_env_root"/sites/*/site.toml)
@@ -47,8 +46,8 @@ source "$_ol_env_root/lib/log.sh"
 # shellcheck source=lib/environment.sh
 source "$_ol_env_root/lib/environment.sh"
 # shellcheck source=sites/frontier/env.sh
-source "$_ol_env_root/sites/$_ol_env_site/env.sh"
-_ol_env_site=$_ol_env_root/sites/$_ol_env_site/site.toml
+source "$_ol_env_site/env.sh"
+_ol_env_site+=/site.toml
 
 ol_site_env
 ol_environment_gpu "$(ol_environment_fact "$_ol_env_site" gpu_arch)"
@@ -67,7 +66,11 @@ mkdir -m 0700 -- "$_ol_env_caches" 2>/dev/null || [[ -O $_ol_env_caches && ! -L 
   _ol_env_caches=$(mktemp -d)
 ol_environment_caches "$_ol_env_caches"
 mapfile -t _ol_env_known < <(ol_environment_fact "$_ol_env_site" net_interfaces)
-_ol_env_master=$(ol_environment_master "${MASTER_ADDR:-${HOSTNAME-}}" 2>/dev/null) || _ol_env_master=''
+_ol_env_suffix=''
+[[ ${MASTER_ADDR:-} ]] || _ol_env_suffix=$(ol_environment_fact "$_ol_env_site" master_suffix) || _ol_env_suffix=''
+_ol_env_master=$(
+  OUTLAST_MASTER_SUFFIX=$_ol_env_suffix ol_environment_master "${MASTER_ADDR:-${HOSTNAME-}}" 2>/dev/null
+) || _ol_env_master=''
 ol_environment_network "$_ol_env_master" ${_ol_env_known[@]+"${_ol_env_known[@]}"} || :
 unset _ol_env_root _ol_env_site _ol_env_known _ol_env_proxy _ol_env_cores _ol_env_ranks _ol_env_caches \
-  _ol_env_master
+  _ol_env_master _ol_env_suffix

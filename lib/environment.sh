@@ -15,11 +15,12 @@
 #   ol_environment_master HOST           print the one IPv4 address by which other nodes reach HOST
 #   ol_environment_interface IPV4        print the name of this host's interface towards IPV4
 #   ol_environment_fact FILE KEY         print a value of a site.toml, a list one item a line
+#   ol_environment_folder SITES SITE     print the folder of a site; SITES: folders of sites, colon separated
 #   ol_environment_site SITES HOST...    print the site whose `hosts` or `host_variable` fits this host
 #
 # Each variable was looked up in the library that reads it; repository, file and date stand beside it.
 #
-# Reads    ol_environment_job: MASTER_ADDR, OUTLAST_ONLINE, _PROXY, _NO_PROXY, _LOCAL, _THREADS, _RUN, _DETERMINISM,
+# Reads    ol_environment_master: OUTLAST_MASTER_SUFFIX; ol_environment_job: MASTER_ADDR, OUTLAST_ONLINE, _PROXY, _NO_PROXY, _LOCAL, _THREADS, _RUN, _DETERMINISM,
 #          _GPU_ARCH, _NET_INTERFACES
 # Needs    log
 # Sourcing it defines the functions above and does nothing else.
@@ -189,14 +190,18 @@ ol_environment_network() {
 }
 
 # Trainers get a number, not a name: a name can lead to IPv6, or to 127.0.1.1 on the node itself.
-# Status 1: HOST has no such address, or several; one line says so.
+# With OUTLAST_MASTER_SUFFIX the short name and that suffix is asked for. Where the site has named its fast network
+# so, several addresses are several ports of it, and the first will do (Aurora: argonne-lcf/user-guides,
+# docs/aurora/data-science/inference/vllm.md, 2026-08-19, sorts them and takes the first, too).
+# Status 1: HOST has no such address, or several without such a suffix; one line says so.
 ol_environment_master() {
   local host=$1 found address all=()
-  found=$(timeout 10 getent ahostsv4 "$host" 2>/dev/null) || found=''
+  [[ -z ${OUTLAST_MASTER_SUFFIX:-} ]] || host=${host%%.*}$OUTLAST_MASTER_SUFFIX
+  found=$(timeout 10 getent ahostsv4 "$host" 2>/dev/null | sort) || found=''
   while read -r address _; do
     [[ -z $address || $address == 127.* || $address == 0.* || " ${all[*]-} " == *" $address "* ]] || all+=("$address")
   done <<<"$found"
-  if ((${#all[@]} != 1)); then
+  if ((${#all[@]} == 0)) || { ((${#all[@]} > 1)) && [[ -z ${OUTLAST_MASTER_SUFFIX:-} ]]; }; then
     ol_log_error "FATAL: $host must have one IPv4 address that other nodes reach, and has ${#all[@]}" \
       "(${all[*]-}; getent ahostsv4 $host says: ${found//$'\n'/, })"
     return 1
@@ -217,15 +222,34 @@ ol_environment_fact() {
   done
 }
 
+# The first that has a site of this name. Status 1: none has.
+ol_environment_folder() {
+  local folder folders
+  IFS=: read -ra folders <<<"$1"
+  for folder in "${folders[@]}"; do
+    [[ -n $folder && -n $2 && $2 != */* && -f $folder/$2/site.toml ]] || continue
+    printf '%s\n' "$folder/$2"
+    return 0
+  done
+  return 1
+}
+
 # Status: 0 one site fits, 1 none or several (nothing printed).
 ol_environment_site() {
-  local sites=$1 file found=()
+  local folder folders file name seen=' ' found=()
+  IFS=: read -ra folders <<<"$1"
   shift
-  for file in "$sites"/*/site.toml; do
-    ! _ol_environment_fits "$file" "$@" || found+=("${file%/site.toml}")
+  for folder in "${folders[@]}"; do
+    for file in "$folder"/*/site.toml; do
+      name=${file%/site.toml} name=${name##*/}
+      # A site of this name in an earlier folder takes this one's place.
+      [[ -f $file && $seen != *" $name "* ]] || continue
+      seen+="$name "
+      ! _ol_environment_fits "$file" "$@" || found+=("$name")
+    done
   done
   ((${#found[@]} == 1)) || return 1
-  printf '%s\n' "${found[0]##*/}"
+  printf '%s\n' "${found[0]}"
 }
 
 # Is this host one of the site's: by a variable that the site sets everywhere, or by one of the names HOST?

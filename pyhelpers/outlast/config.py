@@ -1,12 +1,12 @@
 """Where a job's values come from: preset, site, job file, user file, command line; the later one wins."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from outlast import job as jobs
 from outlast import preset as presets
-from outlast import schema, toml
+from outlast import schema, toml, tree
 from outlast import site as sites
 from outlast.refused import Refused, nearest
 
@@ -24,30 +24,41 @@ class Plan:
     """All that a script is rendered from; `origins` says for each key of the job where its value came from."""
 
     site: sites.Site
+    folder: Path  # the site's own
     preset: presets.Preset
     name: str
     job: jobs.Job
     origins: dict[str, str]
 
 
-def plan(root: Path, site_name: str, job_name: str, user_file: Path, typed: Mapping[str, object]) -> Plan:
+def plan(
+    root: Path,
+    site_name: str,
+    job_name: str,
+    user_file: Path,
+    typed: Mapping[str, object],
+    outside: Sequence[Path] = (),
+) -> Plan:
     """The site, the job and its preset, with all layers merged; not yet checked against the site.
+
+    Sites are looked for in the folders `outside` first.
 
     Raises: Refused: an unknown site, job, preset or key, or a value of a wrong type.
     """
-    site = sites.load(root, site_name)
-    path = job_path(root, site_name, job_name)
+    site = sites.load(root, site_name, outside)
+    folder = sites.home(root, site_name, outside)
+    path = job_path(folder, job_name)
     own = [
         Layer(f"site {site_name}", sites.as_job(site)),
-        Layer(f"job {_short(root, path)}", job_file(root, path)),
-        *user_layers(root, user_file, site_name),
+        Layer(f"job {tree.short(root, path)}", job_file(root, path)),
+        *user_layers(user_file, site_name, sites.names(root, outside)),
         Layer("command line", dict(typed)),
     ]
     preset_name = str(merged(own)[0].get("preset", jobs.KEYS["preset"].default))
     preset = presets.load(preset_name)
     values, origins = merged([Layer(f"preset {preset_name}", presets.as_job(preset)), *own])
-    job: jobs.Job = schema.build(jobs.Job, {"run": path.stem, **values}, _short(root, path))
-    return Plan(site, preset, path.stem, job, origins)
+    job: jobs.Job = schema.build(jobs.Job, {"run": path.stem, **values}, tree.short(root, path))
+    return Plan(site, folder, preset, path.stem, job, origins)
 
 
 def merged(layers: list[Layer]) -> tuple[schema.Flat, dict[str, str]]:
@@ -64,16 +75,17 @@ def merged(layers: list[Layer]) -> tuple[schema.Flat, dict[str, str]]:
     return values | ({"env": env} if env else {}), origins
 
 
-def job_path(root: Path, site: str, name: str) -> Path:
-    """The file of a job: a path as typed (it has a slash or ends in .toml), or a name of the site.
+def job_path(folder: Path, name: str) -> Path:
+    """The file of a job: a path as typed (it has a slash or ends in .toml), or a name in the folder of a site.
 
     Raises: Refused: there is no such job (with the nearest name).
     """
     if "/" in name or name.endswith(".toml"):
         return Path(name)
-    if name not in sites.jobs(root, site):
-        raise Refused(f"{site} has no job {name}{nearest(name, sites.jobs(root, site))}")
-    return root / "sites" / site / f"{name}.toml"
+    known = sites.jobs_in(folder)
+    if name not in known:
+        raise Refused(f"{folder.name} has no job {name}{nearest(name, known)}")
+    return folder / f"{name}.toml"
 
 
 def job_file(root: Path, path: Path) -> schema.Flat:
@@ -81,11 +93,11 @@ def job_file(root: Path, path: Path) -> schema.Flat:
 
     Raises: Refused: it can't be read, has an unknown key or a value of a wrong type.
     """
-    where = _short(root, path)
+    where = tree.short(root, path)
     return schema.flat(toml.read(path, where), jobs.KEYS, where)
 
 
-def user_layers(root: Path, path: Path, site: str) -> list[Layer]:
+def user_layers(path: Path, site: str, known: list[str]) -> list[Layer]:
     """The values of the user's own file: for all sites, then those under [site.NAME]. None where there is no file.
 
     Raises: Refused: as job_file, or a [site.NAME] that is no site.
@@ -97,18 +109,14 @@ def user_layers(root: Path, path: Path, site: str) -> list[Layer]:
     if not isinstance(by_site, Mapping):
         raise Refused(f"{path}: site is a table for each site, such as [site.{site}]")
     layers = {name: schema.flat(_table(v), jobs.KEYS, f"{path}: [site.{name}]") for name, v in by_site.items()}
-    for name in layers.keys() - set(sites.names(root)):
-        raise Refused(f"{path}: [site.{name}] is no site{nearest(name, sites.names(root))}")
+    for name in layers.keys() - set(known):
+        raise Refused(f"{path}: [site.{name}] is no site{nearest(name, known)}; one of your own takes OUTLAST_SITES")
     common = schema.flat(table, jobs.KEYS, str(path))
     return [Layer(f"user file {path}", common), Layer(f"user file {path}, [site.{site}]", layers.get(site, {}))]
 
 
 def _table(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {"": value}
-
-
-def _short(root: Path, path: Path) -> str:
-    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
 def assignment(text: str, where: str = "--set") -> tuple[str, object]:

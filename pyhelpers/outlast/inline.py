@@ -25,7 +25,7 @@ class Inliner:
         return "\n".join(self.copy(f"lib/{name}.sh") for name in names)
 
     def copy(self, file: str) -> str:
-        """The text of one file of the tree, in the same way.
+        """The text of one file of the tree, or of any other by its whole path, in the same way.
 
         Raises: Refused: there is no such file.
         """

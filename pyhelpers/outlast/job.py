@@ -79,6 +79,8 @@ class Job:
     exclude: tuple[str, ...] = ()
     reservation: str = ""
     directives: tuple[str, ...] = ()
+    select: str = ""
+    filesystems: tuple[str, ...] = ()
     preset: str = "script"
     setup: tuple[str, ...] = ()
     prepare: tuple[str, ...] = ()
@@ -165,7 +167,9 @@ def _check_directives(job: Job) -> None:
         "queue": [job.queue],
         "reservation": [job.reservation],
         "exclude": job.exclude,
-        "directives": job.directives,
+        "select": [job.select],
+        "filesystems": job.filesystems,
+        "directives": [re.sub(r"^-\w ", "", text) for text in job.directives],  # `-l name=value`
     }
     for key, texts in values.items():
         for text in texts:

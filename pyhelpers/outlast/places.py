@@ -13,7 +13,8 @@ def of_runs(root: Path, env: Mapping[str, str], user_file: Path) -> list[str]:
     """
     patterns = [env["OUTLAST_RUNS"]] if env.get("OUTLAST_RUNS") else []
     patterns += _of_user(user_file)
-    patterns += [site.load(root, name).runs_dir for name in site.names(root)]
+    outside = site.outside([], env)
+    patterns += [site.load(root, name, outside).runs_dir for name in site.names(root, outside)]
     # Which account it was is not known here: any.
     return list(dict.fromkeys(rundir.filled(pattern, "*", env).rstrip("/") for pattern in patterns if pattern))
 

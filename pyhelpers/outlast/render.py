@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jinja2
 
-from outlast import inline, job, queue, settings
+from outlast import inline, job, queue, settings, tree
 from outlast.config import Plan
 from outlast.refused import Refused
 
@@ -46,11 +46,12 @@ def filled(plan: Plan, root: Path, install: settings.Install) -> str:
             .render(
                 site=plan.site,
                 job=plan.job,
+                install=install,
                 settings=settings.block(plan, install),
                 directives=settings.directives(plan),
                 job_functions=settings.functions(plan),
                 inline=copy,
-                site_env=lambda: copy.copy(f"sites/{plan.site.name}/env.sh"),
+                site_env=lambda: copy.copy(tree.short(root, plan.folder / "env.sh")),
             )
         )
     except jinja2.TemplateNotFound as err:

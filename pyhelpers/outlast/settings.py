@@ -69,6 +69,8 @@ def _machine(plan: Plan) -> list[Row]:
         ("GPU_ARCH", site.gpu_arch),
         ("THREADS", max(1, site.cores_per_node // job.ranks_per_node) if site.cores_per_node else 0),
         ("NET_INTERFACES", site.net_interfaces),
+        ("MASTER_SUFFIX", site.master_suffix),
+        ("LAUNCHER", site.launcher),
         ("LAUNCH_ARGS", site.launch + job.launch),
         ("ONLINE", job.online),
         ("PROXY", site.proxy),
@@ -152,8 +154,13 @@ def functions(plan: Plan) -> str:
 
 def directives(plan: Plan) -> list[str]:
     """What the job asks its scheduler for, one option a line, without the mark in front."""
-    job, site = plan.job, plan.site
-    queue = find(site, job.queue)
+    asked = _pbs_directives(plan) if plan.site.scheduler == "pbs" else _slurm_directives(plan)
+    return [*asked, *plan.site.directives, *plan.job.directives]
+
+
+def _slurm_directives(plan: Plan) -> list[str]:
+    job = plan.job
+    queue = find(plan.site, job.queue)
     options = {
         "job-name": job.run,
         "account": job.account,
@@ -164,4 +171,20 @@ def directives(plan: Plan) -> list[str]:
         "exclude": ",".join(job.exclude),
         "reservation": job.reservation,
     }
-    return [f"--{name}={text}" for name, text in options.items() if text] + [*site.directives, *job.directives]
+    return [f"--{name}={text}" for name, text in options.items() if text]
+
+
+def _pbs_directives(plan: Plan) -> list[str]:
+    job, site = plan.job, plan.site
+    chunk = str(job.nodes + job.spares) + (f":{job.select}" if job.select else "")
+    resources = {
+        "select": chunk,
+        "place": site.place,
+        "walltime": clock(job.walltime_s),
+        "filesystems": ":".join(job.filesystems),
+    }
+    # A reservation of PBS is a queue.
+    options = {"N": job.run, "A": job.account, "q": job.reservation or find(site, job.queue).partition}
+    lines = [f"-{name} {text}" for name, text in options.items() if text]
+    # Of an -l given twice PBS takes the first, so these can't be changed by `directives`.
+    return lines + [f"-l {name}={text}" for name, text in resources.items() if text]

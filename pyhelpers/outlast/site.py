@@ -1,9 +1,10 @@
-"""A site: one folder of facts about a machine, sites/SITE/."""
+"""A site: one folder of facts about a machine, sites/SITE/, or one like it from outside the tree."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from outlast import schema, toml
+from outlast import schema, toml, tree
 from outlast.refused import Refused, nearest
 
 
@@ -19,7 +20,7 @@ class Bin:
 class Queue:
     """What a queue takes; 0 and an empty list mean that no limit is known."""
 
-    partition: str = ""
+    partition: str = ""  # PBS: the queue
     qos: str = ""
     chain: bool = True  # may a job here submit its successor?
     min_nodes: int = 0
@@ -49,39 +50,85 @@ class Site:
     cores_per_node: int = 0
     local_is_disk: bool = False  # else local_dir is the node's memory: too small for checkpoints
     directives: tuple[str, ...] = ()
+    select: str = ""  # PBS: what each node must have besides, such as "system=polaris"
+    place: str = "scatter"  # PBS
+    filesystems: tuple[str, ...] = ()  # PBS: those that the job can't do without
+    launcher: str = schema.choice("own", "pals", "mpich-ssh", "mpich-tmrsh")  # own: Slurm's srun
     launch: tuple[str, ...] = ()
+    master_suffix: str = ""  # with it a node's short name is its name on the fast network
     net_interfaces: tuple[str, ...] = ()
     mail_command: str = ""
     proxy: str = ""  # the way from a compute node to the internet
     no_proxy: str = ""
 
 
-def names(root: Path) -> list[str]:
-    """The sites of this tree, sorted."""
-    return sorted(path.parent.name for path in (root / "sites").glob("*/site.toml"))
+def outside(typed: Sequence[Path], env: Mapping[str, str]) -> tuple[Path, ...]:
+    """Folders of sites beside the tree's own: those typed (--site-dir), then those of OUTLAST_SITES that are there.
+
+    Raises: Refused: a folder that was typed holds no site.
+    """
+    for folder in typed:
+        if (folder / "site.toml").is_file():
+            raise Refused(f"--site-dir {folder} is a site; type the folder that it lies in")
+        if not any(folder.glob("*/site.toml")):
+            raise Refused(f"--site-dir {folder} has no SITE/site.toml")
+    # As with PATH, a folder that is not there holds nothing.
+    known = [Path(text).expanduser() for text in env.get("OUTLAST_SITES", "").split(":") if text]
+    return tuple(path.absolute() for path in [*typed, *known] if path.is_dir())
 
 
-def jobs(root: Path, site: str) -> list[str]:
-    """The jobs of a site, sorted."""
-    return sorted(path.stem for path in (root / "sites" / site).glob("*.toml") if path.name != "site.toml")
+def folders(root: Path, outside: Sequence[Path] = ()) -> list[Path]:
+    """Where sites are looked for: of two with the same name the first wins, whole."""
+    return [*outside, root / "sites"]
 
 
-def load(root: Path, name: str) -> Site:
+def names(root: Path, outside: Sequence[Path] = ()) -> list[str]:
+    """All sites, sorted."""
+    return sorted({path.parent.name for folder in folders(root, outside) for path in folder.glob("*/site.toml")})
+
+
+def home(root: Path, name: str, outside: Sequence[Path] = ()) -> Path:
+    """The folder of a site.
+
+    Raises: Refused: no such site (with the nearest).
+    """
+    for folder in folders(root, outside):
+        if "/" not in name and (folder / name / "site.toml").is_file():
+            return folder / name
+    raise Refused(f"no site {name}{nearest(name, names(root, outside))}")
+
+
+def jobs(root: Path, site: str, outside: Sequence[Path] = ()) -> list[str]:
+    """The jobs of a site, sorted.
+
+    Raises: Refused: as home.
+    """
+    return jobs_in(home(root, site, outside))
+
+
+def jobs_in(folder: Path) -> list[str]:
+    """The jobs in the folder of a site, sorted."""
+    return sorted(path.stem for path in folder.glob("*.toml") if path.name != "site.toml")
+
+
+def load(root: Path, name: str, outside: Sequence[Path] = ()) -> Site:
     """The facts of a site.
 
-    Raises: Refused: no such site (with the nearest), or its file is wrong.
+    Raises: Refused: as home, or its file is wrong.
     """
-    if name not in names(root):
-        raise Refused(f"no site {name}{nearest(name, names(root))}")
-    where = f"sites/{name}/site.toml"
-    site: Site = schema.record(Site, toml.read(root / where, where), where)
+    file = home(root, name, outside) / "site.toml"
+    where = tree.short(root, file)
+    site: Site = schema.record(Site, toml.read(file, where), where)
     if site.name != name:
         raise Refused(f"{where}: name is {site.name!r}, and the folder is {name}")
     if site.queue not in site.queues:
         raise Refused(f"{where}: queue is {site.queue!r}, not one of its queues ({', '.join(site.queues)})")
+    if (site.scheduler == "pbs") == (site.launcher == "own"):
+        raise Refused(f"{where}: scheduler {site.scheduler!r} does not go with launcher {site.launcher!r}")
     return site
 
 
 def as_job(site: Site) -> schema.Flat:
     """What a site says about a job that doesn't say it itself."""
-    return {"runs_dir": site.runs_dir, "ranks_per_node": site.ranks_per_node, "queue": site.queue}
+    keys = ("runs_dir", "ranks_per_node", "queue", "select", "filesystems")
+    return {key: getattr(site, key) for key in keys}

@@ -7,6 +7,11 @@ from outlast.refused import Refused
 _HERE = Path(__file__).resolve().parent
 
 
+def short(root: Path, path: Path) -> str:
+    """A path as messages name it: from the root on, or whole where it lies elsewhere."""
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
 def root() -> Path:
     """The folder that holds templates/, lib/ and sites/.
 

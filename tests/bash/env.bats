@@ -61,6 +61,31 @@ script() {
   [ "$output" = userfaultfd ]
 }
 
+# A folder of sites with `lake` and another `frontier` in it.
+outside() {
+  local site
+  for site in lake frontier; do
+    mkdir -p "$BATS_TEST_TMPDIR/mine/$site"
+    printf 'name = "%s"\nranks_per_node = 1\nhosts = ["lake[0-9]+"]\n' "$site" >"$BATS_TEST_TMPDIR/mine/$site/site.toml"
+    printf 'ol_site_modules() { :; }\nol_site_env() { ol_environment_default WHENCE mine-%s; }\n' "$site" >"$BATS_TEST_TMPDIR/mine/$site/env.sh"
+  done
+}
+
+@test "env: a site from outside, by OUTLAST_SITES; it comes before one of the same name" {
+  outside
+  run -0 script 'source "$ENV_SH" lake; echo "$WHENCE $HF_HUB_OFFLINE"' OUTLAST_SITES="/nowhere:$BATS_TEST_TMPDIR/mine"
+  [ "$output" = "mine-lake 1" ]
+  run -0 script 'source "$ENV_SH" frontier; echo "$WHENCE ${FI_MR_CACHE_MONITOR-none}"' OUTLAST_SITES="$BATS_TEST_TMPDIR/mine"
+  [ "$output" = "mine-frontier none" ]
+}
+
+@test "env: guesses a site from outside, too" {
+  outside
+  rm -r "$BATS_TEST_TMPDIR/mine/frontier"
+  run -0 script 'HOSTNAME=lake7; source "$ENV_SH"; echo "$WHENCE"' OUTLAST_SITES="$BATS_TEST_TMPDIR/mine"
+  [ "$output" = mine-lake ]
+}
+
 @test "env: an unknown site changes nothing" {
   run -0 --separate-stderr script 'look() { compgen -v; declare -F; export -p; shopt; set -o; echo "$PWD $IFS" "$@"; }
     rc=0 a="" b=""; a=$(look "$@"); source "$ENV_SH" nowhere || rc=$?; b=$(look "$@"); diff <(echo "$a") <(echo "$b"); exit $((rc - 2))'

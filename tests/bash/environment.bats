@@ -172,6 +172,15 @@ END
   [[ $stderr == *FATAL* && $output != *on* ]]
 }
 
+@test "master: with a suffix the short name on the fast network, and of its ports the first" {
+  printf '%s\n' '10.0.1.7 STREAM n1' '10.0.0.5 STREAM' '10.0.0.5 DGRAM' | fake getent
+  # shellcheck disable=SC2016 # expanded by the fake
+  sed -i 's/^cat/echo "$@" >"${BASH_SOURCE[0]}.asked"; cat/' "$BATS_TEST_TMPDIR/bin/getent"
+  OUTLAST_MASTER_SUFFIX=.hsn.example run -0 ol_environment_master n1.mgmt.example
+  [ "$output" = 10.0.0.5 ]
+  [ "$(<"$BATS_TEST_TMPDIR/bin/getent.asked")" = "ahostsv4 n1.hsn.example" ]
+}
+
 @test "fact: Bash reads every plain value of every site as Python does" {
   for file in "$ROOT"/sites/*/site.toml; do
     python3 - "$file" >"$BATS_TEST_TMPDIR/want" <<'END'
@@ -206,6 +215,19 @@ END
 
 @test "site: no guess from half a name" {
   run -1 ol_environment_site "$ROOT/sites" frontier012345 xfrontier01234 login05 nid001234
+}
+
+@test "site: of two with the same name the one in the first folder" {
+  mkdir -p "$BATS_TEST_TMPDIR/"{near,far}/lake
+  echo "hosts = ['n[0-9]+']" >"$BATS_TEST_TMPDIR/near/lake/site.toml"
+  echo "hosts = ['m[0-9]+']" >"$BATS_TEST_TMPDIR/far/lake/site.toml"
+  sites=$BATS_TEST_TMPDIR/near:$BATS_TEST_TMPDIR/far
+  run -0 ol_environment_site "$sites" n1
+  [ "$output" = lake ]
+  run -1 ol_environment_site "$sites" m1
+  run -0 ol_environment_folder ":$sites" lake
+  [ "$output" = "$BATS_TEST_TMPDIR/near/lake" ]
+  run -1 ol_environment_folder "$sites" near/lake
 }
 
 @test "site: no guess where two fit" {

@@ -53,7 +53,7 @@ def test_a_path_is_a_job_too(tmp_path: Path) -> None:
     ("user", "message"),
     [
         ('accont = "a"', r"user.toml: unknown key accont \(did you mean account\?\)"),
-        ("[site.lak]\nnodes = 1", r"\[site.lak\] is no site \(did you mean lake\?\)"),
+        ("[site.lak]\nnodes = 1", r"\[site.lak\] is no site \(did you mean lake\?\); .* OUTLAST_SITES"),
         ("[site.lake]\nnode = 1", r"\[site.lake\]: unknown key node"),
         ("site = 3", "site is a table for each site"),
     ],

@@ -149,6 +149,39 @@ def test_list_is_for_people_and_for_programs(lake: Path, capsys: pytest.CaptureF
     assert json.loads(programs) == [{"site": "lake", "jobs": ["small"]}]
 
 
+def test_a_site_from_outside_renders(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = trees.outside(lake / "mine", "sea")
+    assert command.main(["sea", "small", "--site-dir", str(folder)]) == 0
+    script = capsys.readouterr().out
+    assert "export WHENCE=sea" in script and "OUTLAST_SITE='sea'" in script
+
+
+def test_a_site_of_outlast_sites_renders_with_the_real_template(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OUTLAST_SITES", str(trees.outside(tmp_path, "sea")))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    assert command.main(["sea", "small"]) == 0
+    script = capsys.readouterr().out
+    assert "export WHENCE=sea" in script and "ol_ledger_add()" in script
+
+
+def test_list_says_where_a_site_is_from_only_if_it_is_from_outside(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = trees.outside(lake / "mine", "sea")
+    command.main(["--list", "--site-dir", str(folder)])
+    command.main(["--list", "--json", "--site-dir", str(folder)])
+    *people, programs = capsys.readouterr().out.splitlines()
+    assert people == ["lake: small", f"sea: small ({folder}/sea)"]
+    assert json.loads(programs)[1] == {"site": "sea", "jobs": ["small"], "folder": f"{folder}/sea"}
+
+
+def test_a_site_dir_that_holds_no_site_is_refused(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["lake", "small", "--site-dir", str(lake / "nowhere")]) == 2
+    assert "has no SITE/site.toml" in capsys.readouterr().err
+
+
 def test_json_without_list_is_refused(lake: Path) -> None:
     assert command.main(["lake", "small", "--json"]) == 2
 

@@ -41,7 +41,7 @@ def test_every_setting_that_bash_reads_is_set(tmp_path: Path) -> None:
     code = re.sub(r"^\s*#.*$", "", bash, flags=re.M)
     read = set(re.findall(r"(OUTLAST_[A-Z_]+)(?![A-Z_]*:?[-+])", code))
     made = set(re.findall(r"(?:^|[\s;(])(OUTLAST_[A-Z_]+)\+?=", code, re.M))
-    made |= set(re.findall(r"(?:printf -v|mapfile -t|read -r) (OUTLAST_[A-Z_]+)", code))
+    made |= set(re.findall(r"(?:printf -v |mapfile -t |read -r |exec \{)(OUTLAST_[A-Z_]+)", code))
     assert read - made - block(tmp_path).keys() == set()
 
 
@@ -64,6 +64,30 @@ def test_directives_ask_for_spares_too(tmp_path: Path) -> None:
         "--constraint=nvme",
         "--licenses=x:1",
     ]
+
+
+def test_directives_of_pbs_stand_as_qsub_takes_them(tmp_path: Path) -> None:
+    facts = 'launcher = "pals"\nselect = "system=lake"\nfilesystems = ["home", "deep"]\n\n[queues.batch]'
+    text = trees.SITE.replace('"slurm"', '"pbs"').replace("[queues.batch]", facts, 1)
+    text = text.replace('["--constraint=nvme"]', '["-l nvme=true"]')
+    plan = trees.plan(trees.make(tmp_path, site=text), "spares=2", "directives=-W umask=022")
+    assert settings.directives(plan) == [
+        "-N small",
+        "-A ABC123",
+        "-q batch",
+        "-l select=6:system=lake",
+        "-l place=scatter",
+        "-l walltime=1:00:00",
+        "-l filesystems=home:deep",
+        "-l nvme=true",
+        "-W umask=022",
+    ]
+
+
+def test_a_reservation_of_pbs_is_a_queue(tmp_path: Path) -> None:
+    text = trees.SITE.replace('"slurm"', '"pbs"').replace("[queues.batch]", 'launcher = "pals"\n[queues.batch]', 1)
+    plan = trees.plan(trees.make(tmp_path, site=text), "reservation=R123")
+    assert "-q R123" in settings.directives(plan)
 
 
 def test_functions_export_variables_and_hold_the_jobs_lines(tmp_path: Path) -> None:

@@ -33,6 +33,38 @@ def test_load_refuses_a_wrong_file(tmp_path: Path, text: str, message: str) -> N
         site.load(trees.make(tmp_path, site=text), "lake")
 
 
+def test_load_refuses_a_launcher_that_the_scheduler_lacks(tmp_path: Path) -> None:
+    pals = trees.SITE.replace("[queues.batch]", 'launcher = "pals"\n\n[queues.batch]', 1)
+    with pytest.raises(Refused, match="'slurm' does not go with launcher 'pals'"):
+        site.load(trees.make(tmp_path, site=pals), "lake")
+    with pytest.raises(Refused, match="'pbs' does not go with launcher 'own'"):
+        site.load(trees.make(tmp_path, site=trees.SITE.replace('"slurm"', '"pbs"')), "lake")
+
+
+def test_a_site_from_outside_takes_the_place_of_one_of_the_same_name(tmp_path: Path) -> None:
+    root = trees.make(tmp_path / "tree")
+    near = trees.outside(tmp_path / "near", "lake", summary="near")
+    far = trees.outside(tmp_path / "far", "lake", summary="far")
+    trees.outside(far, "sea")
+    assert site.load(root, "lake", [near, far]).summary == "near"
+    assert site.home(root, "sea", [near, far]) == far / "sea"
+    assert site.names(root, [near, far]) == ["lake", "sea"]
+
+
+def test_typed_folders_come_before_those_of_the_environment(tmp_path: Path) -> None:
+    typed, known = trees.outside(tmp_path / "typed", "sea"), trees.outside(tmp_path / "known", "sea")
+    gone = tmp_path / "gone"
+    assert site.outside([typed], {"OUTLAST_SITES": f"{gone}::{known}"}) == (typed, known)
+
+
+def test_a_typed_folder_must_hold_sites(tmp_path: Path) -> None:
+    folder = trees.outside(tmp_path, "sea")
+    with pytest.raises(Refused, match=r"/sea is a site; type the folder that it lies in"):
+        site.outside([folder / "sea"], {})
+    with pytest.raises(Refused, match=r"/none has no SITE/site\.toml"):
+        site.outside([tmp_path / "none"], {})
+
+
 def test_jobs_leaves_the_facts_out(tmp_path: Path) -> None:
     assert site.jobs(trees.make(tmp_path), "lake") == ["small"]
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import trees
 from conftest import Fake
 
 from outlast import commands, driver, ledger, tree
@@ -57,6 +58,14 @@ def test_submit_dry_run_changes_nothing(fake: Fake, here: Path, capsys: pytest.C
     assert fake.asked == []
 
 
+def test_submit_takes_a_site_from_outside(fake: Fake, here: Path, tmp_path: Path) -> None:
+    fake.says("submit", 0, "41")
+    folder = trees.outside(tmp_path / "mine", "sea")
+    words = ["submit", "sea", "small", "--site-dir", str(folder), "--set", f"runs_dir={fake.runs}"]
+    assert commands.main(words) == 0
+    assert "export WHENCE=sea" in (fake.runs / "small/job.sh").read_text()
+
+
 def test_submit_leaves_nothing_behind_when_the_job_is_refused(fake: Fake, here: Path) -> None:
     fake.says("submit", 1)
     assert submit(fake) == 1
@@ -98,6 +107,19 @@ def test_launch_runs_in_the_allocations_shape_and_without_a_chain(
     assert started == [run]
     assert (run.setting("CHAIN"), run.setting("NODES")) == ("0", "1")
     assert "OUTLAST_COMMAND=(train --x" in run.script.read_text()
+
+
+def test_launch_guesses_a_site_from_outside(
+    fake: Fake, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[RunDir] = []
+    monkeypatch.setattr(launch, "watch", lambda run: started.append(run) or 0)
+    monkeypatch.setattr(launch.platform, "node", lambda: "lake7")
+    fake.says("nodes", 0, "lake7")
+    folder = trees.outside(tmp_path / "mine", "sea")
+    words = ["--site-dir", str(folder), "--walltime", "1h", "--set", f"runs_dir={fake.runs}", "--", "train"]
+    assert launch.main(words) == 0
+    assert started[0].setting("SITE") == "sea"
 
 
 def test_launch_outside_an_allocation_says_so(fake: Fake, here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import trees
 from conftest import Fake, event
 
 from outlast import commands, ledger
@@ -18,6 +19,19 @@ def test_stop_leaves_a_file_that_says_who_and_why(fake: Fake, capsys: pytest.Cap
     assert len(run.asked("stop")) == 1
     assert run.asked("stop")[0].endswith(": bad learning rate")
     assert "outlast resume r1" in capsys.readouterr().out
+
+
+def test_a_run_of_a_site_from_outside_is_found_by_its_name(
+    fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = fake.run("r1", *RUNS)
+    folder = trees.outside(tmp_path / "mine", "sea")
+    facts = folder / "sea/site.toml"
+    facts.write_text(facts.read_text().replace("/lus/{account}/{user}", str(fake.runs)))
+    monkeypatch.delenv("OUTLAST_RUNS")
+    monkeypatch.setenv("OUTLAST_SITES", str(folder))
+    assert commands.main(["hold", "r1"]) == 0
+    assert run.asked("hold")
 
 
 def test_hold_says_what_to_type(fake: Fake) -> None:

@@ -88,6 +88,15 @@ def make(root: Path, site: str = SITE, job: str = JOB, template: str = TEMPLATE)
     return root
 
 
+def outside(folder: Path, name: str, summary: str = "a test") -> Path:
+    """The folder, which now has a site of that name, like lake; its env.sh sets WHENCE."""
+    text = SITE.replace('"lake"', f'"{name}"').replace('"a test"', f'"{summary}"')
+    write(folder / name / "site.toml", text)
+    write(folder / name / "small.toml", JOB)
+    write(folder / name / "env.sh", SITE_ENV.replace("{ :; }", f"{{ export WHENCE={name}; }}"))
+    return folder
+
+
 def write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)

@@ -4,12 +4,14 @@ It parses its options with argparse, which tells what stands behind `--` from wh
 """
 
 import argparse
+import os
 import platform
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from outlast import config, driver, rundir, schema, site, tree
@@ -83,21 +85,22 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--nodes", metavar="N", help="left out: all nodes of the allocation")
     parser.add_argument("--walltime", metavar="TIME", help="left out: until the allocation ends")
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of a job file")
+    render.add_site_dir(parser)
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
     parser.set_defaults(account=None, queue=None)
     return parser
 
 
 def _prepared(options: argparse.Namespace, command: list[str]) -> submit.New:
-    root = tree.root()
-    name = options.site or guessed(root)
-    by = driver.named(site.load(root, name).scheduler, root)
+    root, outside = tree.root(), site.outside(options.site_dir, os.environ)
+    name = options.site or guessed(root, outside)
+    by = driver.named(site.load(root, name, outside).scheduler, root)
     typed = {"run": f"launch-{time.strftime('%Y%m%d-%H%M%S')}", **_shape(by, options), **render.typed(options)}
     typed |= {"command": tuple(command), "chain": False}
     with tempfile.NamedTemporaryFile("w", suffix=".toml", prefix="launch-") as basis:
         basis.write(BASIS)
         basis.flush()
-        return submit.prepared(config.plan(root, name, basis.name, render.user_file(), typed), root)
+        return submit.prepared(config.plan(root, name, basis.name, render.user_file(), typed, outside), root)
 
 
 def _shape(by: driver.Driver, options: argparse.Namespace) -> schema.Flat:
@@ -117,15 +120,15 @@ def _shape(by: driver.Driver, options: argparse.Namespace) -> schema.Flat:
         raise LaunchError(f"{err}; type --walltime TIME") from err
 
 
-def guessed(root: Path) -> str:
+def guessed(root: Path, outside: Sequence[Path]) -> str:
     """The site that this host belongs to.
 
     Raises: Refused: none, or more than one.
     """
     program = 'source "$1/lib/environment.sh" && shift && ol_environment_site "$@"'
-    words = [str(root), str(root / "sites"), platform.node()]
+    words = [str(root), ":".join(map(str, site.folders(root, outside))), platform.node()]
     answer = subprocess.run(["bash", "-c", program, "outlast", *words], capture_output=True, text=True, timeout=30)
     if answer.returncode or not answer.stdout.strip():
-        known = ", ".join(site.names(root))
+        known = ", ".join(site.names(root, outside))
         raise Refused(f"this host ({platform.node()}) belongs to no known site; name one of {known}")
     return answer.stdout.strip()

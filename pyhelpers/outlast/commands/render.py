@@ -6,7 +6,9 @@ It parses its options with argparse, unlike the other verbs: importing typer wou
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from outlast import config, schema, tree
 from outlast import site as sites
@@ -28,13 +30,14 @@ def main(argv: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("render", description="Print a job script for SITE and JOB.", allow_abbrev=False)
-    parser.add_argument("site", metavar="SITE", nargs="?", help="a folder of sites/")
+    parser.add_argument("site", metavar="SITE", nargs="?", help="a folder of sites/, or one of your own")
     parser.add_argument("job", metavar="JOB", nargs="?", help="a job of that site, or a path to a job file")
     parser.add_argument("--nodes", metavar="N", help="nodes that train; spares come on top")
     parser.add_argument("--walltime", metavar="TIME", help="2:00:00, 90m, 12h")
     parser.add_argument("--account", metavar="NAME", help="who pays")
     parser.add_argument("--queue", metavar="NAME", help="a queue of the site")
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="any key of the job file")
+    add_site_dir(parser)
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write here, whole or not at all")
     parser.add_argument("--list", action="store_true", help="list sites and their jobs")
     parser.add_argument("--json", action="store_true", help="with --list: for programs")
@@ -42,16 +45,22 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def add_site_dir(parser: argparse.ArgumentParser) -> None:
+    """Sites from outside: the same option for each verb that renders."""
+    text = "a folder of sites of your own; they come first, then those of OUTLAST_SITES"
+    parser.add_argument("--site-dir", metavar="DIR", action="append", default=[], type=Path, help=text)
+
+
 def _answer(options: argparse.Namespace) -> int:
-    root = tree.root()
+    root, outside = tree.root(), sites.outside(options.site_dir, os.environ)
     if options.json and not options.list:
         raise Refused("--json goes with --list")
     if options.list:
-        text = _listing(root, options.site, options.json)
+        text = _listing(root, outside, options.site, options.json)
     elif not options.site or not options.job:
         raise Refused("it takes SITE and JOB; type render --list to see them")
     else:
-        plan = config.plan(root, options.site, options.job, user_file(), typed(options))
+        plan = config.plan(root, options.site, options.job, user_file(), typed(options), outside)
         text = _explained(plan) if options.explain else script(plan, root)
     _write(text, options.output)
     return 0
@@ -97,13 +106,21 @@ def _shown(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _listing(root: Path, only: str | None, as_json: bool) -> str:
-    if only:
-        sites.load(root, only)
-    rows = [{"site": name, "jobs": sites.jobs(root, name)} for name in sites.names(root) if only in (None, name)]
+def _listing(root: Path, outside: Sequence[Path], only: str | None, as_json: bool) -> str:
+    names = [only] if only else sites.names(root, outside)
+    rows = [_row(root, name, sites.home(root, name, outside)) for name in names]
     if as_json:
         return _shown(rows) + "\n"
-    return "".join(f"{row['site']}: {', '.join(row['jobs'])}\n" for row in rows)
+    return "".join(f"{row['site']}: {', '.join(row['jobs'])}{_origin(row)}\n" for row in rows)
+
+
+def _row(root: Path, name: str, folder: Path) -> dict[str, Any]:
+    row: dict[str, Any] = {"site": name, "jobs": sites.jobs_in(folder)}
+    return row if folder.parent == root / "sites" else {**row, "folder": str(folder)}
+
+
+def _origin(row: dict[str, Any]) -> str:
+    return f" ({row['folder']})" if "folder" in row else ""
 
 
 def _write(text: str, path: Path | None) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from outlast import config, driver, rundir, tree
+from outlast import site as sites
 from outlast.commands import _common, render
 
 
@@ -21,13 +22,14 @@ def submit(
     account: Annotated[str | None, typer.Option(metavar="NAME", help="Who pays.")] = None,
     queue: Annotated[str | None, typer.Option(metavar="NAME", help="A queue of the site.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any key of a job file.")] = None,
+    site_dir: Annotated[list[Path] | None, typer.Option(metavar="DIR", help="A folder of sites of your own.")] = None,
     dry_run: _common.DryRun = False,
     as_json: _common.AsJson = False,
 ) -> None:
     """Render a job, make its run directory and submit it."""
     typed = argparse.Namespace(nodes=nodes, walltime=walltime, account=account, queue=queue, set=set_ or [])
-    root = tree.root()
-    new = prepared(config.plan(root, site, job, render.user_file(), render.typed(typed)), root)
+    root, outside = tree.root(), sites.outside(site_dir or [], os.environ)
+    new = prepared(config.plan(root, site, job, render.user_file(), render.typed(typed), outside), root)
     if dry_run:
         typer.echo(f"would make {new.path}, and submit its job.sh to {new.by.name} from {new.project}")
         return

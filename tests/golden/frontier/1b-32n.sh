@@ -35,6 +35,8 @@ OUTLAST_RANKS_PER_NODE=8
 OUTLAST_GPU_ARCH='gfx90a'
 OUTLAST_THREADS=7
 OUTLAST_NET_INTERFACES=(hsn0 hsn1 hsn2 hsn3)
+OUTLAST_MASTER_SUFFIX=''
+OUTLAST_LAUNCHER='own'
 OUTLAST_LAUNCH_ARGS=(--cpus-per-task=7 --gpus-per-task=1 --gpu-bind=closest)
 OUTLAST_ONLINE=0
 OUTLAST_PROXY='http://proxy.ccs.ornl.gov:3128/'
@@ -173,7 +175,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, run, checkpoint, courier, deadline, environment, shim, progress
 
 # lib/watch.sh - while the ranks run: one look a second, at node-local files only
-# Needs    log, ledger, stop, progress, deadline, ending, courier
+# Needs    log, bounded, ledger, stop, progress, deadline, ending, courier
 
 # lib/stop.sh - end the ranks, gently first
 # Needs    log, ledger, checkpoint
@@ -194,7 +196,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, courier, decide, deadline, ending, lease, mail, py
 
 # lib/deadline.sh - when training must stop, kept by a process of its own
-# Needs    log
+# Needs    log, bounded
 
 # lib/courier.sh - what goes between the node and the shared file system while training runs
 # Needs    log, bounded, ledger, lease, checkpoint

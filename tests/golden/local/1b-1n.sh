@@ -23,6 +23,8 @@ OUTLAST_RANKS_PER_NODE=1
 OUTLAST_GPU_ARCH=''
 OUTLAST_THREADS=0
 OUTLAST_NET_INTERFACES=()
+OUTLAST_MASTER_SUFFIX=''
+OUTLAST_LAUNCHER='own'
 OUTLAST_LAUNCH_ARGS=()
 OUTLAST_ONLINE=0
 OUTLAST_PROXY=''
@@ -125,7 +127,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, run, checkpoint, courier, deadline, environment, shim, progress
 
 # lib/watch.sh - while the ranks run: one look a second, at node-local files only
-# Needs    log, ledger, stop, progress, deadline, ending, courier
+# Needs    log, bounded, ledger, stop, progress, deadline, ending, courier
 
 # lib/stop.sh - end the ranks, gently first
 # Needs    log, ledger, checkpoint
@@ -146,7 +148,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, courier, decide, deadline, ending, lease, mail, py
 
 # lib/deadline.sh - when training must stop, kept by a process of its own
-# Needs    log
+# Needs    log, bounded
 
 # lib/courier.sh - what goes between the node and the shared file system while training runs
 # Needs    log, bounded, ledger, lease, checkpoint

@@ -34,6 +34,8 @@ OUTLAST_RANKS_PER_NODE=8
 OUTLAST_GPU_ARCH=''
 OUTLAST_THREADS=0
 OUTLAST_NET_INTERFACES=(ib0 ib1 ib2 ib3)
+OUTLAST_MASTER_SUFFIX=''
+OUTLAST_LAUNCHER='own'
 OUTLAST_LAUNCH_ARGS=(--gpu-bind=none)
 OUTLAST_ONLINE=0
 OUTLAST_PROXY=''
@@ -136,7 +138,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, run, checkpoint, courier, deadline, environment, shim, progress
 
 # lib/watch.sh - while the ranks run: one look a second, at node-local files only
-# Needs    log, ledger, stop, progress, deadline, ending, courier
+# Needs    log, bounded, ledger, stop, progress, deadline, ending, courier
 
 # lib/stop.sh - end the ranks, gently first
 # Needs    log, ledger, checkpoint
@@ -157,7 +159,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, courier, decide, deadline, ending, lease, mail, py
 
 # lib/deadline.sh - when training must stop, kept by a process of its own
-# Needs    log
+# Needs    log, bounded
 
 # lib/courier.sh - what goes between the node and the shared file system while training runs
 # Needs    log, bounded, ledger, lease, checkpoint
