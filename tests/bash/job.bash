@@ -10,7 +10,9 @@ setup() { a_job; }
 teardown() {
   local pid
   for pid in "${STARTED[@]:-}"; do
-    [[ -z $pid ]] || kill -KILL "$pid" 2>/dev/null || true
+    [[ -n $pid ]] || continue
+    kill -KILL "$pid" 2>/dev/null || true
+    wait "$pid" 2>/dev/null || true
   done
 }
 
