@@ -59,15 +59,19 @@ _ol_deadline_ask() {
   printf '%d\n' "$end_s" >"$OUTLAST_STATE/end_time.new" && mv -f "$OUTLAST_STATE/end_time.new" "$OUTLAST_STATE/end_time"
 }
 
-# One look a second at the clock; the scheduler is asked every POLL_S seconds, or at once on a signal's hint.
+# One look a second at the clock; the scheduler is asked every POLL_S seconds, or at once on a signal's hint. A
+# child asks: a scheduler that hangs must not hold up the deadline.
 _ol_deadline_loop() { # MAIN_PID
-  local tick=0 now_s
+  local tick=0 now_s asker=''
   trap '' TERM USR1
   cd / || return
   while kill -0 "$1" 2>/dev/null && [[ -d $OUTLAST_STATE ]]; do
     if ((tick % OUTLAST_POLL_S == 0)) || [[ -e $OUTLAST_STATE/ask ]]; then
       rm -f "$OUTLAST_STATE/ask"
-      _ol_deadline_ask
+      if [[ -z $asker ]] || ! kill -0 "$asker" 2>/dev/null; then
+        _ol_deadline_ask &
+        asker=$!
+      fi
     fi
     _ol_deadline_compute
     printf -v now_s '%(%s)T' -1
