@@ -197,7 +197,7 @@ ol_sched_cancel() {
   done
 }
 
-ol_sched_end_time() { _ol_local_get "${1:-$OUTLAST_LOCAL_JOB}" end_time || return 2; }
+ol_sched_end_time() { _ol_local_get "${1:-${OUTLAST_LOCAL_JOB:-$OUTLAST_JOB_ID}}" end_time || return 2; }
 ol_sched_exclude() { :; }
 ol_sched_known_nodes() { printf '%s\n' "$@"; }
 ol_sched_down_nodes() { :; }

@@ -50,21 +50,42 @@ def main(argv: list[str]) -> int:
 
 def watch(run: rundir.RunDir) -> int:
     """Exit status of the job script. It has a session of its own, so that Ctrl-C here does not cut it off."""
-    job = subprocess.Popen(["bash", str(run.script)], start_new_session=True)
+    # A login shell, as a batch job has: `module` is there. Its stdout would say the log's last lines once more.
+    job = subprocess.Popen(["bash", "-l", str(run.script)], stdout=subprocess.DEVNULL, start_new_session=True)
+    shown: dict[Path, int] = {}
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: job.terminate())
     try:
         hint = f"in another terminal: outlast events {run.path} --follow"
         print(f"outlast: run {run.name}; Ctrl-C stops it; {hint}", file=sys.stderr, flush=True)
-        return job.wait()
+        return _follow(job, run, shown)
     except KeyboardInterrupt:
         rundir.ask(run, "stop", "Ctrl-C at the terminal that launched it")
     print("outlast: it saves and ends, within a minute; Ctrl-C again ends it at once", file=sys.stderr, flush=True)
     try:
-        return job.wait()
+        return _follow(job, run, shown)
     except KeyboardInterrupt:
         job.terminate()
-        return job.wait()
+        return _follow(job, run, shown)
+
+
+def _follow(job: subprocess.Popen[bytes], run: rundir.RunDir, shown: dict[Path, int]) -> int:
+    """Exit status of the job, when it has ended; its logs come to stdout as they grow, every few seconds."""
+    while True:
+        code = job.poll()
+        _show(run, shown)
+        if code is not None:
+            return code
+        time.sleep(1)
+
+
+def _show(run: rundir.RunDir, shown: dict[Path, int]) -> None:
+    for log in sorted((run.path / "logs").glob("*.log")):
+        with log.open("rb") as file:
+            file.seek(shown.get(log, 0))
+            sys.stdout.buffer.write(file.read())
+            shown[log] = file.tell()
+    sys.stdout.flush()
 
 
 def split(argv: list[str]) -> tuple[list[str], list[str]]:
