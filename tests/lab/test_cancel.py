@@ -91,6 +91,16 @@ def test_scancel_in_a_save_leaves_no_torn_checkpoint(lab: Lab) -> None:
     assert lab.durable_steps() == [20]
 
 
+@pytest.mark.parametrize("successor", ["end", "launch"])
+def test_scancel_of_a_deaf_trainer_is_recorded_before_the_kill(lab: Lab, successor: str) -> None:
+    lab.faults({"kind": "ignore_signals", "step": 5})
+    lab.render(*LONGER, "--set", f"successor={successor}")
+    job = lab.submit()
+    lab.wait_event("checkpoint_durable")
+    scancel(lab, job, "default")
+    assert_over(lab, job)
+
+
 @pytest.mark.race
 def test_scancel_while_the_job_settles_takes_its_successor_along(lab: Lab) -> None:
     lab.render(*LONGER, "--set", "deadline.train_at_most_s=15")

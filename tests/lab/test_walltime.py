@@ -88,3 +88,19 @@ def test_slurms_own_limit_without_a_warning_is_late_and_doubles_the_margin(lab: 
     lab.alice("scancel", successor)
     ended = lab.wait_event("ended", 60, job=successor)
     assert ended["margin_s"] == 120
+
+
+def test_slurms_own_limit_kills_a_deaf_trainer_and_yet_a_job_follows(lab: Lab) -> None:
+    lab.faults({"kind": "ignore_signals", "step": 5})
+    lab.render("--set", "progress.target_step=600", "--set", "deadline.poll_s=3000")
+    job = lab.submit("--signal=B:USR1@1")
+    lab.wait_event("checkpoint_durable")
+    lab.set_job(job, "EndTime=now+3seconds")
+    wait_for(lambda: lab.job(job)["JobState"] == "TIMEOUT", 60, "Slurm's TIMEOUT")
+    assert lab.endings(job) == ["walltime_late"]
+    (successor,) = lab.successors(job)
+    lab.faults()
+    assert lab.wait_event("launched", 60, job=successor)["step"] > 0
+    lab.assert_resumed()
+    lab.alice("scancel", successor)
+    lab.wait_until_empty()
