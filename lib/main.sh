@@ -82,8 +82,9 @@ _ol_main_may_start() {
   ol_guard_may_start || status=$?
   ((status != 0)) || return 0
   # A question without an answer is not a no, but nothing may start on it either.
-  ((status != 2)) || OUTLAST_WHY="the run's control files cannot be read"
-  if [[ -n $OUTLAST_HOLD ]]; then
+  if ((status == 2)); then
+    ol_main_interrupted "the run's control files cannot be read"
+  elif [[ -n $OUTLAST_HOLD ]]; then
     ol_decide_hold "$OUTLAST_WHY"
   else
     ol_decide_leave "$OUTLAST_WHY"
