@@ -5,7 +5,7 @@
 # the courier carries small things (ledger, logs, people's wishes, the lease), the sidecar carries checkpoints.
 #
 # Functions
-#   ol_courier_start / ol_courier_stop     both processes
+#   ol_courier_start / ol_courier_stop     both processes; start leaves alone what is there
 #   ol_courier_carry SEC                   ask the courier for a round now, wait up to SEC seconds; 1 not done
 #   ol_sidecar_hurry                       no rank writes any more: make the rest durable, nobody waits yet
 #   ol_sidecar_drain SEC                   the same of the sidecar, when no rank writes any more
@@ -120,7 +120,8 @@ _ol_sidecar_seen() {
   ol_ledger_add checkpoint_local step:="$1"
 }
 
-# When the supervisor asks, no rank writes any more: nothing has to be quiet first.
+# When the supervisor asks, no rank writes any more: nothing has to be quiet first. What cannot be copied is
+# tried again and again, a second apart.
 _ol_sidecar_loop() { # MAIN_PID
   local wanted
   trap '' TERM USR1
@@ -132,6 +133,8 @@ _ol_sidecar_loop() { # MAIN_PID
       ol_sidecar_round
     elif ol_sidecar_round 0; then
       printf '%s\n' "$wanted" >"$OUTLAST_STATE/drain_done"
+    else
+      ol_bounded_nap 1
     fi
     _ol_courier_nap "${OUTLAST_SIDECAR_S:-5}" drain
   done
@@ -163,16 +166,27 @@ ol_sidecar_hurry() { printf 'hurry\n' >"$OUTLAST_STATE/drain_wanted"; }
 # The next attempt's trainer writes again, so the request is taken back when it has been met.
 ol_sidecar_drain() {
   local status=0
+  ol_courier_start
   _ol_courier_ask drain "${OUTLAST_SIDECAR_PID:-0}" "$1" || status=$?
   rm -f "$OUTLAST_STATE/drain_wanted" "$OUTLAST_STATE/drain_done"
   return "$status"
 }
 
+_ol_courier_is_gone() { # PID
+  [[ -n $1 ]] || return 0
+  ! kill -0 "$1" 2>/dev/null || return 1
+  ol_log_warn "a helper of ours was gone; starting it again"
+}
+
 ol_courier_start() {
-  _ol_courier_loop "$$" &
-  OUTLAST_COURIER_PID=$!
-  _ol_sidecar_loop "$$" &
-  OUTLAST_SIDECAR_PID=$!
+  if _ol_courier_is_gone "${OUTLAST_COURIER_PID:-}"; then
+    _ol_courier_loop "$$" &
+    OUTLAST_COURIER_PID=$!
+  fi
+  if _ol_courier_is_gone "${OUTLAST_SIDECAR_PID:-}"; then
+    _ol_sidecar_loop "$$" &
+    OUTLAST_SIDECAR_PID=$!
+  fi
 }
 
 # TERM is ignored there: under some process trackers the whole job gets it while there is still work to do

@@ -6,7 +6,7 @@
 # in node-local files: it never touches the shared file system.
 #
 # Functions
-#   ol_deadline_start       start the timer
+#   ol_deadline_start       start the timer, unless it is there
 #   ol_deadline_left        print the seconds until training must stop, never less than 0
 #   ol_deadline_job_left    print the seconds until the allocation ends, never less than 0
 #   ol_deadline_is_near S   are fewer than S seconds of training left?
@@ -86,6 +86,7 @@ _ol_deadline_loop() { # MAIN_PID
 }
 
 ol_deadline_start() {
+  [[ -z ${OUTLAST_TIMER_PID:-} ]] || ! kill -0 "$OUTLAST_TIMER_PID" 2>/dev/null || return 0
   _ol_deadline_ask || ol_log_warn "the scheduler does not say when the job ends; counting on $OUTLAST_WALLTIME_S s"
   _ol_deadline_loop "$$" &
   OUTLAST_TIMER_PID=$!

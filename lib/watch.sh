@@ -117,6 +117,13 @@ _ol_watch_last_useful() {
   OUTLAST_LAST_CKPT=$step OUTLAST_LAST_CKPT_S=$at_s
 }
 
+# What got lost of our own processes (out of memory, a bug of ours) is started again.
+_ol_watch_helpers() {
+  ((OUTLAST_WATCH_TICK % 60 == 59)) || return 0
+  ol_courier_start
+  ol_deadline_start
+}
+
 _ol_watch_round() {
   _ol_watch_progress
   _ol_watch_term
@@ -124,6 +131,7 @@ _ol_watch_round() {
   _ol_watch_deaths
   _ol_watch_last_useful
   ol_stop_push
+  _ol_watch_helpers
   OUTLAST_WATCH_TICK=$((OUTLAST_WATCH_TICK + 1))
 }
 
