@@ -177,6 +177,19 @@ end() { touch "$BATS_TEST_TMPDIR/end"; }
   [ -e "$OUTLAST_STATE/deadline" ]
 }
 
+@test "watch: once a minute, helpers that got lost are started again" {
+  sleep 0 &
+  OUTLAST_COURIER_PID=$! OUTLAST_SIDECAR_PID=$! OUTLAST_TIMER_PID=$!
+  wait "$!"
+  OUTLAST_WATCH_TICK=59
+  look
+  ends_with_the_test "$OUTLAST_COURIER_PID"
+  ends_with_the_test "$OUTLAST_SIDECAR_PID"
+  ends_with_the_test "$OUTLAST_TIMER_PID"
+  kill -0 "$OUTLAST_COURIER_PID" && kill -0 "$OUTLAST_SIDECAR_PID" && kill -0 "$OUTLAST_TIMER_PID"
+  [ "$OUTLAST_COURIER_PID" != "$OUTLAST_SIDECAR_PID" ]
+}
+
 @test "watch: with time for another checkpoint it goes on" {
   OUTLAST_SAVES_ON_STOP=0
   printf '%s\n' "$(($(now) + OUTLAST_MARGIN_S + 300))" >"$OUTLAST_STATE/end_time"
