@@ -16,7 +16,7 @@
 # Unique in the run, so that a submit whose answer was lost is found again.
 _ol_successor_name() { printf '%s.%d\n' "$OUTLAST_RUN" "$((10#$OUTLAST_GENERATION + 1))"; }
 
-ol_successor_command() { printf 'outlast resume %s\n' "$OUTLAST_RUN_DIR"; }
+ol_successor_command() { printf 'outlast resume %q\n' "$OUTLAST_RUN_DIR"; }
 
 # One unknown name makes sbatch refuse the whole job, so those are left out.
 _ol_successor_exclude() {
@@ -32,21 +32,25 @@ _ol_successor_exclude() {
 }
 
 # Print a successor that is already waiting: this job's own, or one that a job before it made (a requeued
-# parent runs again while its child still waits).
+# parent runs again while its child still waits). Status 1: none is; 2: nobody can say.
 _ol_successor_waiting() {
-  local id state name
+  local id state name status=0 none=1
   name=$(_ol_successor_name)
-  if id=$(ol_sched_find "$name"); then
+  id=$(ol_sched_find "$name") || status=$?
+  if ((status == 0)); then
     printf '%s\n' "$id"
     return 0
   fi
+  ((status != 2)) || none=2
   for id in $(ol_history_successors); do
-    state=$(ol_sched_state "$id") || continue
-    [[ $state == state=pending* ]] || continue
+    status=0
+    state=$(ol_sched_state "$id") || status=$?
+    ((status != 2)) || none=2
+    [[ $status == 0 && $state == state=pending* ]] || continue
     printf '%s\n' "$id"
     return 0
   done
-  return 1
+  return "$none"
 }
 
 # What the successors run. The run's own copy, else (the shared file system does not answer) the one on this node.
@@ -79,7 +83,7 @@ _ol_successor_note() {
   ol_log_info "job $OUTLAST_NEXT_ID follows this one"
 }
 
-# A submit that seems to fail may have worked: look before every further try.
+# A submit that seems to fail may have worked: no try without a clear no before it.
 ol_successor_submit() {
   local delay_s=$1 script exclude wait_s=5 status left_s
   shift
@@ -87,12 +91,12 @@ ol_successor_submit() {
   script=$(_ol_successor_script)
   exclude=$(_ol_successor_exclude "$@")
   while :; do
-    if OUTLAST_NEXT_ID=$(_ol_successor_waiting); then
-      _ol_successor_note
-      return 0
-    fi
     status=0
-    _ol_successor_try "$script" "$delay_s" "$exclude" || status=$?
+    OUTLAST_NEXT_ID=$(_ol_successor_waiting) || status=$?
+    if ((status == 1)); then
+      status=0
+      _ol_successor_try "$script" "$delay_s" "$exclude" || status=$?
+    fi
     case $status in
       0)
         _ol_successor_note
