@@ -6,7 +6,7 @@
 # SITE is a folder of sites/, or of one of the folders of OUTLAST_SITES (colon separated), which come first.
 #
 # Sets     the variables of sites/SITE/env.sh and lib/environment.sh; what you have set stays as it is.
-#          All is offline, unless OUTLAST_ONLINE=1 and the site has a proxy.
+#          All is offline, unless OUTLAST_ONLINE=1 and the site has a proxy or needs none.
 #          Their functions stay too: `ol_site_modules` loads the site's modules, if you want them.
 # Reads    OUTLAST_SITE, OUTLAST_SITES, OUTLAST_ONLINE, MASTER_ADDR, TMPDIR
 # Status   2, with one line on stderr and nothing changed: the site is not known.
@@ -52,7 +52,8 @@ _ol_env_site+=/site.toml
 ol_site_env
 ol_environment_gpu "$(ol_environment_fact "$_ol_env_site" gpu_arch)"
 _ol_env_proxy=$(ol_environment_fact "$_ol_env_site" proxy) || _ol_env_proxy=''
-if [[ ${OUTLAST_ONLINE:-0} == 1 && $_ol_env_proxy ]]; then
+_ol_env_internet=$(ol_environment_fact "$_ol_env_site" internet) || _ol_env_internet=false
+if [[ ${OUTLAST_ONLINE:-0} == 1 && ($_ol_env_proxy || $_ol_env_internet == true) ]]; then
   ol_environment_online "$_ol_env_proxy" "$(ol_environment_fact "$_ol_env_site" no_proxy)"
 else
   ol_environment_offline
@@ -72,5 +73,5 @@ _ol_env_master=$(
   OUTLAST_MASTER_SUFFIX=$_ol_env_suffix ol_environment_master "${MASTER_ADDR:-${HOSTNAME-}}" 2>/dev/null
 ) || _ol_env_master=''
 ol_environment_network "$_ol_env_master" ${_ol_env_known[@]+"${_ol_env_known[@]}"} || :
-unset _ol_env_root _ol_env_site _ol_env_known _ol_env_proxy _ol_env_cores _ol_env_ranks _ol_env_caches \
+unset _ol_env_root _ol_env_site _ol_env_known _ol_env_proxy _ol_env_internet _ol_env_cores _ol_env_ranks _ol_env_caches \
   _ol_env_master _ol_env_suffix

@@ -5,7 +5,7 @@
 #   ol_environment_job                   all of it, as a job's settings have it; once MASTER_ADDR is known
 #   ol_environment_default NAME VALUE    export NAME, unless the caller has set it (empty counts as set)
 #   ol_environment_offline               nothing asks the internet, which compute nodes do not reach
-#   ol_environment_online PROXY NO_PROXY the site's proxy
+#   ol_environment_online PROXY NO_PROXY the site's proxy, if there is one
 #   ol_environment_caches FOLDER         compilers keep their results in FOLDER, on the node
 #   ol_environment_threads N             threads a rank; 0 leaves it to the library
 #   ol_environment_wandb ID              every job of a run writes to one W&B run
@@ -62,6 +62,7 @@ ol_environment_offline() {
 # curl and Python's urllib read the names in lower case, Go programs both, so both are set.
 ol_environment_online() {
   local proxy=$1 no_proxy_list=$2 name
+  [[ -n $proxy ]] || return 0
   for name in http_proxy https_proxy HTTP_PROXY HTTPS_PROXY; do
     ol_environment_default "$name" "$proxy"
   done

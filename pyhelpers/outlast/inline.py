@@ -6,6 +6,7 @@ from pathlib import Path
 
 from outlast.refused import Refused, nearest
 
+ACCOUNT = ("{account}", "{account_as_typed}")  # filled in by for_account
 # Filled in when the script runs: whoever submits it may be another member of the group.
 RUN_TIME = {"{user}": '"$USER"', "{user_initial}": '"${USER:0:1}"', "{home}": '"$HOME"'}
 
@@ -66,8 +67,8 @@ def needs(text: str) -> list[str]:
 
 
 def words(texts: tuple[str, ...]) -> str:
-    """The texts as words of a Bash command, quoted where needed."""
-    return " ".join(shlex.quote(text) for text in texts)
+    """The texts as words of a Bash command, quoted where needed, or where a reader may take one for several."""
+    return " ".join(_quoted(text) if "," in text else shlex.quote(text) for text in texts)
 
 
 def folder(key: str, text: str) -> str:
@@ -77,10 +78,15 @@ def folder(key: str, text: str) -> str:
     """
     for name in re.findall(r"\{[^}]*\}?", text):
         if name not in RUN_TIME:
-            raise Refused(f"{key} = {text!r} has {name}{nearest(name, [*RUN_TIME, '{account}'])}")
+            raise Refused(f"{key} = {text!r} has {name}{nearest(name, [*RUN_TIME, *ACCOUNT])}")
     if text and not text.startswith(("/", "{home}")):
         raise Refused(f"{key} = {text!r} is no absolute path; start it with / or {{home}}")
     return text
+
+
+def for_account(text: str, account: str) -> str:
+    """The text with {account} (in lower case) and {account_as_typed} filled in."""
+    return text.replace("{account}", account.lower()).replace("{account_as_typed}", account)
 
 
 def value(text: str) -> str:

@@ -234,5 +234,5 @@ def _check_secrets(job: Job) -> None:
 
 
 def _check_online(job: Job, site: Site) -> None:
-    if job.online and not site.proxy:
+    if job.online and not site.internet and not site.proxy:
         raise Refused(f"{site.name} has no proxy, so compute nodes stay offline; type --set online=false")

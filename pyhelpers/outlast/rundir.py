@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from outlast import inline
 from outlast.refused import Refused
 
 FOLDERS = ("logs", "control", "checkpoints", "lease", "quarantine", "reports", "outbox", "tool")
@@ -99,9 +100,10 @@ def find(run: str, places: list[str]) -> RunDir:
 
 
 def filled(pattern: str, account: str, env: Mapping[str, str]) -> str:
-    """A runs_dir with {account}, {user}, {user_initial} and {home} filled in."""
+    """A runs_dir with {account}, {account_as_typed}, {user}, {user_initial} and {home} filled in."""
     user = env.get("USER") or env.get("LOGNAME") or "unknown"
-    values = {"account": account.lower(), "user": user, "user_initial": user[:1], "home": env.get("HOME", "~")}
+    values = {"user": user, "user_initial": user[:1], "home": env.get("HOME", "~")}
+    pattern = inline.for_account(pattern, account)
     for name, value in values.items():
         pattern = pattern.replace(f"{{{name}}}", value)
     return pattern

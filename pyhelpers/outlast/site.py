@@ -58,6 +58,7 @@ class Site:
     master_suffix: str = ""  # with it a node's short name is its name on the fast network
     net_interfaces: tuple[str, ...] = ()
     mail_command: str = ""
+    internet: bool = False  # do compute nodes reach it without a proxy?
     proxy: str = ""  # the way from a compute node to the internet
     no_proxy: str = ""
 

@@ -103,6 +103,11 @@ outside() {
   [ "$output" = "none 1" ]
 }
 
+@test "env: online without a proxy where the site needs none" {
+  run -0 script 'source "$ENV_SH" clariden; echo "${https_proxy-none} ${HF_HUB_OFFLINE-none}"' OUTLAST_ONLINE=1
+  [ "$output" = "none none" ]
+}
+
 @test "env: the caches are in a folder that is ours alone" {
   run -0 script 'source "$ENV_SH" local; echo "$TRITON_CACHE_DIR"; stat -c %a "${TRITON_CACHE_DIR%/*}"'
   [ "${lines[0]}" = "$BATS_TEST_TMPDIR/outlast-bob/triton" ]

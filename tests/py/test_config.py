@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import trees
 
-from outlast import config
+from outlast import config, settings
 from outlast.refused import Refused
 
 
@@ -37,6 +37,11 @@ def test_variables_add_up_over_the_layers(tmp_path: Path) -> None:
     plan = trees.plan(root, "env.B=2", "env.C=3")
     assert plan.job.env == {"PET_MAX_RESTARTS": "0", "A": "1", "B": "2", "C": "3"}
     assert plan.origins["env.B"] == "command line"
+
+
+def test_the_folder_of_the_runs_may_be_named_like_the_account_as_typed(tmp_path: Path) -> None:
+    root = trees.make(tmp_path, site=trees.SITE.replace("{account}", "{account}-{account_as_typed}"))
+    assert "OUTLAST_RUNS_DIR='/lus/abc123-ABC123/'\"$USER\"" in settings.block(trees.plan(root), trees.INSTALL)
 
 
 def test_a_run_is_named_after_its_file(tmp_path: Path) -> None:

@@ -65,6 +65,10 @@ def test_check_takes(tmp_path: Path, assignment: str) -> None:
     check(tmp_path, assignment)
 
 
+def test_check_takes_online_without_a_proxy_where_none_is_needed(tmp_path: Path) -> None:
+    check(tmp_path, "online=true", site=trees.SITE.replace("[queues.batch]", "internet = true\n\n[queues.batch]", 1))
+
+
 def test_check_refuses_local_storage_in_memory(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"lake has no node-local disk .* checkpoint\.storage=shared"):
         check(tmp_path, site=trees.SITE.replace("local_is_disk = true", ""))

@@ -91,15 +91,15 @@ main() {
   trap 'ol_watch_signal TERM' TERM
   trap 'ol_watch_signal USR1' USR1
   trap ol_settle_unexpected EXIT
-  ol_run_begin "$0" || exit 1
+  ol_run_begin "$0" || exit 1 # state and log in a folder on this node: the shared file system may freeze
   cd / || exit 1
-  if ol_main_open; then
-    ol_main_insure
+  if ol_main_open; then # the run is ours, and nothing speaks against going on
+    ol_main_insure # a successor at once, if the job wants one against the loss of its first node
     while [[ -z $OUTLAST_THEN || $OUTLAST_THEN == relaunch ]]; do
-      ol_main_attempt
+      ol_main_attempt # choose a checkpoint, launch, watch, decide what follows
     done
   fi
-  ol_settle
+  ol_settle # make the last checkpoint durable, report, let go of the run
   return "$OUTLAST_EXIT"
 }
 
