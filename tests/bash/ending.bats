@@ -1,0 +1,266 @@
+#!/usr/bin/env bats
+# How did it end? One test a row of docs/endings.md, and what must not be taken for another row.
+# shellcheck disable=SC2016,SC2030,SC2031 # a name that must stay text; a test is a subshell, and that is wanted
+load job
+
+setup() {
+  a_job
+  ol_progress_reset
+  OUTLAST_LAUNCH_CODE=1
+  printf '0: outlast: rank 0 of 2 on n1 started\n' >"$OUTLAST_LOG"
+}
+
+log() { printf '%s\n' "$@" >>"$OUTLAST_LOG"; }
+asked() { printf '%s\n' "$1" >"$OUTLAST_STATE/asked"; }
+says() { printf 'state=%s verdict=%s restarts=%s\n' "$1" "$2" "${3:-0}" >"$SCHED/state.7"; }
+died() { log "1: outlast: rank 1 on n1 ended with ${1:-code 1} at 1700000000"; }
+# The attempt has ended: what class?
+class() {
+  status_of ol_progress_look "$OUTLAST_LOG" last
+  status_of ol_ending_attempt
+  printf '%s' "$OUTLAST_CLASS"
+}
+signalled() {
+  status_of ol_ending_signalled
+  printf '%s' "$OUTLAST_CLASS"
+}
+
+# ---- TERM has come: the scheduler's rows
+
+@test "ending: the time limit, before our deadline, is walltime_late" {
+  says ending timelimit
+  [ "$(signalled)" = walltime_late ]
+}
+
+@test "ending: the time limit that overtakes our own stop is walltime" {
+  says ending timelimit
+  printf '1 x\n' >"$OUTLAST_STATE/deadline"
+  asked deadline
+  [ "$(signalled)" = walltime ]
+}
+
+@test "ending: each verdict of the scheduler has its class" {
+  local pair
+  for pair in requeued:requeued preempted:preempted node:node cancelled:cancelled; do
+    says ending "${pair%:*}"
+    [ "$(signalled)" = "${pair#*:}" ]
+  done
+}
+
+@test "ending: TERM while the scheduler sees a running job is somebody's" {
+  says running none
+  [ "$(signalled)" = cancelled ]
+}
+
+@test "ending: TERM and no answer is unknown, not cancelled" {
+  touch "$SCHED/silent"
+  [ "$(signalled)" = ended_unknown ]
+}
+
+@test "ending: a job that the scheduler does not know any more is unknown as well" {
+  [ "$(signalled)" = ended_unknown ]
+}
+
+@test "ending: what the scheduler said when TERM came stands when the ranks end" {
+  OUTLAST_CLASS=requeued
+  died
+  [ "$(class)" = requeued ]
+}
+
+# ---- our own requests
+
+@test "ending: the stop file, with any code, is stopped" {
+  asked stop
+  OUTLAST_LAUNCH_CODE=143
+  died 'signal TERM'
+  [ "$(class)" = stopped ]
+}
+
+@test "ending: our deadline, with any code, is walltime, and the evidence is what the timer wrote" {
+  asked deadline
+  printf '1700000000 the allocation ends in 299 s\n' >"$OUTLAST_STATE/deadline"
+  local code
+  for code in 0 1 137 143; do
+    OUTLAST_CLASS='' OUTLAST_LAUNCH_CODE=$code
+    [ "$(class)" = walltime ]
+  done
+  status_of ol_ending_attempt
+  [[ $OUTLAST_EVIDENCE == *"ends in 299 s"* ]]
+}
+
+@test "ending: a lost lease is superseded, a wrong resume is itself, though training looks finished" {
+  OUTLAST_TARGET_STEP=5 OUTLAST_FIRST_STEP=1
+  log 'step 5'
+  asked lost
+  [ "$(class)" = superseded ]
+  asked wrong_resume
+  OUTLAST_RESUME_STEP=600
+  [ "$(class)" = wrong_resume ]
+}
+
+# ---- over
+
+@test "ending: the target step is done, with any code, asked or not" {
+  OUTLAST_TARGET_STEP=700
+  log 'step 700'
+  OUTLAST_LAUNCH_CODE=1
+  [ "$(class)" = "done" ]
+  asked deadline
+  printf '1 x\n' >"$OUTLAST_STATE/deadline"
+  [ "$(class)" = "done" ]
+}
+
+@test "ending: the finish line is done unless we had asked" {
+  OUTLAST_FINISH_REGEX='Training completed'
+  log 'Training completed'
+  OUTLAST_LAUNCH_CODE=0
+  [ "$(class)" = "done" ]
+  asked deadline
+  printf '1 x\n' >"$OUTLAST_STATE/deadline"
+  [ "$(class)" = walltime ]
+}
+
+@test "ending: Hugging Face's last checkpoint is done, one before it is not" {
+  checkpoint 700 "$OUTLAST_CKPT_DIR" 700
+  OUTLAST_LAUNCH_CODE=0
+  [ "$(class)" = "done" ]
+  rm -r "$OUTLAST_CKPT_DIR/checkpoint-700"
+  checkpoint 600 "$OUTLAST_CKPT_DIR" 700
+  [ "$(class)" = early_exit ]
+}
+
+@test "ending: 0 that nobody asked for is done after steps, where nothing could say more" {
+  OUTLAST_LAUNCH_CODE=0
+  log 'step 50'
+  [ "$(class)" = "done" ]
+}
+
+@test "ending: 0 that nobody asked for, without a step, is an early exit" {
+  OUTLAST_LAUNCH_CODE=0
+  [ "$(class)" = early_exit ]
+}
+
+@test "ending: 0 before the target step is an early exit" {
+  OUTLAST_LAUNCH_CODE=0 OUTLAST_TARGET_STEP=700
+  log 'step 50'
+  [ "$(class)" = early_exit ]
+}
+
+@test "ending: the checkpoint that a job resumed from is no progress of its own" {
+  OUTLAST_LAUNCH_CODE=0 OUTLAST_RESUME_STEP=600
+  checkpoint 600
+  [ "$(class)" = early_exit ]
+  checkpoint 650
+  [ "$(class)" = "done" ]
+}
+
+# ---- failures
+
+@test "ending: a dead node named by the launcher beats the crash of the others" {
+  died 'signal KILL'
+  log 'srun: error: Node failure on n04'
+  [ "$(class)" = node ]
+}
+
+@test "ending: a cancelled step, without a rank that says how it died, is cancelled" {
+  OUTLAST_LAUNCH_CODE=137
+  log 'slurmstepd-n01: error: *** STEP 12.0 ON n01 CANCELLED AT 2026-11-29T17:00:55 ***'
+  [ "$(class)" = cancelled ]
+}
+
+@test "ending: a step that Slurm ends for the time limit is not somebody's cancel" {
+  log 'slurmstepd-n01: error: *** STEP 12.0 ON n01 CANCELLED AT 2026-11-29T17:00:55 DUE TO TIME LIMIT ***'
+  [ "$(class)" != cancelled ]
+}
+
+@test "ending: no rank started is launch, and the evidence has the launcher's last words" {
+  : >"$OUTLAST_LOG"
+  OUTLAST_LAUNCH_CODE=233
+  log 'srun: error: Task launch for StepId=8.0 failed on node n03: Communication connection failure' ''
+  status_of ol_progress_look "$OUTLAST_LOG" last
+  status_of ol_ending_attempt
+  [ "$OUTLAST_CLASS" = launch ]
+  [[ $OUTLAST_EVIDENCE == *"code 233"*"Communication connection failure"* ]]
+}
+
+@test "ending: 126 and 127 are launch although the shim had started" {
+  died 'code 127'
+  OUTLAST_LAUNCH_CODE=127
+  [ "$(class)" = launch ]
+}
+
+@test "ending: words of errno are storage" {
+  local words
+  for words in 'OSError: [Errno 28] No space left on device' 'OSError: [Errno 122] Disk quota exceeded' \
+    'OSError: [Errno 5] Input/output error' 'OSError: [Errno 116] Stale file handle'; do
+    printf '0: outlast: rank 0 of 2 on n1 started\n' >"$OUTLAST_LOG"
+    ol_progress_reset
+    log "$words"
+    died
+    [ "$(class)" = storage ]
+  done
+}
+
+@test "ending: anything else is crash, and the evidence is the first rank that died" {
+  died 'signal SEGV'
+  log '0: outlast: rank 0 on n1 ended with code 1 at 1700000005'
+  OUTLAST_LAUNCH_CODE=139
+  status_of ol_progress_look "$OUTLAST_LOG" last
+  status_of ol_ending_attempt
+  [ "$OUTLAST_CLASS" = crash ]
+  [ "$OUTLAST_EVIDENCE" = 'outlast: rank 1 on n1 ended with signal SEGV at 1700000000' ]
+}
+
+@test "ending: peers that we stopped after a rank's death are a crash, whatever they said themselves" {
+  asked peers
+  died 'signal SEGV'
+  [ "$(class)" = crash ]
+}
+
+@test "ending: a fingerprint is the first death and the error's name, without hosts, ranks and numbers" {
+  log '3: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB on n0042'
+  died 'code 1'
+  status_of ol_progress_look "$OUTLAST_LOG" last
+  status_of ol_ending_attempt
+  [ "$OUTLAST_FINGERPRINT" = code\ 1/OutOfMemoryError ]
+}
+
+@test "ending: a death without an error's name has a fingerprint all the same" {
+  died 'signal SEGV'
+  status_of ol_progress_look "$OUTLAST_LOG" last
+  status_of ol_ending_attempt
+  [ "$OUTLAST_FINGERPRINT" = 'signal SEGV' ]
+}
+
+@test "ending: no log at all is a launch that failed, not a crash of ours" {
+  rm -f "$OUTLAST_LOG" "$OUTLAST_LOG.said"
+  [ "$(class 2>/dev/null)" = launch ]
+}
+
+@test "ending_nodes: what the launcher or the scheduler call dead, of our own hosts, each once" {
+  OUTLAST_HOSTS=(n03 n04 n05)
+  log 'srun: error: Node failure on n04' 'srun: error: Node failure on n99' 'srun: error: Node failure on $(id)'
+  printf 'n05\nn04\n' >"$SCHED/down"
+  status_of ol_progress_look "$OUTLAST_LOG" last
+  run -0 ol_ending_nodes
+  [ "${lines[*]}" = "n04 n05" ]
+}
+
+@test "ending_nodes: a scheduler that does not answer leaves what the launcher said" {
+  OUTLAST_HOSTS=(n03 n04)
+  log 'srun: error: Node failure on n04'
+  touch "$SCHED/silent"
+  status_of ol_progress_look "$OUTLAST_LOG" last
+  run -0 ol_ending_nodes
+  [ "$output" = n04 ]
+}
+
+@test "ending: the shared file system is full, or it is not, or it does not answer" {
+  run -1 _ol_ending_shared_is_full
+  [ -z "$(find "$OUTLAST_RUN_DIR" -name '.probe*')" ]
+  head() { return 1; }
+  export -f head
+  run -0 _ol_ending_shared_is_full
+  head() { sleep 60; }
+  OUTLAST_SHARED_LIMIT_S=1 run -124 _ol_ending_shared_is_full
+}
