@@ -65,14 +65,14 @@ _ol_decide_step() {
 
 _ol_decide_guarded() {
   [[ $OUTLAST_THEN == relaunch || $OUTLAST_THEN == submit ]] || return 0
-  if [[ $OUTLAST_CLASS != preempted ]] && ! ol_guard_may_repeat "$OUTLAST_DURABLE_STEP"; then
-    OUTLAST_THEN=hold
-    return
-  fi
   OUTLAST_DELAY_S=$(ol_guard_delay_s)
   [[ $OUTLAST_CLASS != storage || $OUTLAST_THEN != submit ]] || OUTLAST_DELAY_S=1800
   if [[ $OUTLAST_THEN == relaunch ]] && ! _ol_decide_is_worth_it "$OUTLAST_DELAY_S"; then
     OUTLAST_THEN=submit
+  fi
+  if [[ $OUTLAST_CLASS != preempted ]] && ! ol_guard_may_repeat "$OUTLAST_DURABLE_STEP"; then
+    OUTLAST_THEN=hold
+    return
   fi
   if [[ $OUTLAST_THEN == submit && $OUTLAST_CHAIN == 0 ]]; then
     OUTLAST_THEN=stop

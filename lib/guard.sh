@@ -12,7 +12,7 @@
 # Sets     OUTLAST_WHY, OUTLAST_HOLD (1: the reason is one to hold the run for, not only to leave)
 # Reads    OUTLAST_STUCK_JOBS OUTLAST_SAME_FAILURE OUTLAST_RAPID_S OUTLAST_RAPID_WAIT_S OUTLAST_MAX_JOBS
 #          OUTLAST_MAX_NODE_HOURS OUTLAST_END_DATE OUTLAST_PARENT OUTLAST_RUN_DIR
-# Needs    log, bounded, history
+# Needs    log, bounded, history, run
 # Sourcing it defines the functions above and does nothing else.
 
 # What people or earlier jobs left in the run's folder. Status 2: no answer.
@@ -29,11 +29,18 @@ _ol_guard_wishes() {
   return 1
 }
 
+# A parent that could not decide any more (KILL) wrote nothing, and a scheduler forgets: so both are asked. On
+# its way out a job has no final state yet.
 _ol_guard_parent() {
-  local state
+  local state end tick
   [[ -n ${OUTLAST_PARENT:-} ]] || return 0
-  state=$(ol_sched_state "$OUTLAST_PARENT") || return 0
-  [[ $state == *verdict=cancelled* ]] || return 0
+  end=$(ol_history_end "$OUTLAST_PARENT")
+  for ((tick = 0; tick < 30; tick++)); do
+    state=$(ol_sched_state "$OUTLAST_PARENT") || state=''
+    [[ $state == state=ending* && $end != cancelled ]] || break
+    ol_run_pause 2 || return 0
+  done
+  [[ $end == cancelled || $state == *verdict=cancelled* ]] || return 0
   OUTLAST_WHY="somebody cancelled job $OUTLAST_PARENT, whose successor this is"
   OUTLAST_HOLD=1
   return 1
@@ -41,7 +48,8 @@ _ol_guard_parent() {
 
 _ol_guard_budget() {
   local used now_s end_s
-  if ((OUTLAST_MAX_JOBS > 0)); then
+  # The last job may still launch again.
+  if ((OUTLAST_MAX_JOBS > 0)) && [[ $OUTLAST_THEN != relaunch ]]; then
     used=$(ol_history_jobs)
     ((used < OUTLAST_MAX_JOBS)) || OUTLAST_WHY="the run has had its $OUTLAST_MAX_JOBS jobs (guard.max_jobs)"
   fi

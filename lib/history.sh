@@ -10,6 +10,7 @@
 #   ol_history_rapid SEC        how many attempts in a row crashed within SEC seconds
 #   ol_history_jobs             how many jobs the run has had
 #   ol_history_node_hours       how many node hours they took, whole numbers
+#   ol_history_end JOB          the class in which that job ended, or nothing
 #   ol_history_margin_s         the margin of the last job that was cut off at its walltime, else 0
 #
 # A `resumed` event (somebody looked and said go on) starts the counts anew.
@@ -96,6 +97,13 @@ ol_history_node_hours() {
     event == "started" { nodes[run] = get("nodes"); begun[run] = get("t") }
     { last[run] = get("t") }
     END { for (run in begun) sum += nodes[run] * (last[run] - begun[run]); printf "%d\n", sum / 3600 }'
+}
+
+ol_history_end() {
+  _ol_history_awk '
+    event == "resumed" { class = "" }
+    event == "ended" && get("job") == want { class = get("class") }
+    END { if (class != "") print class }' want="$1"
 }
 
 ol_history_margin_s() {

@@ -251,7 +251,7 @@ signalled() {
   log 'srun: error: Node failure on n04'
   touch "$SCHED/silent"
   status_of ol_progress_look "$OUTLAST_LOG" last
-  run -0 ol_ending_nodes
+  run ol_ending_nodes
   [ "$output" = n04 ]
 }
 

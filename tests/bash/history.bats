@@ -140,6 +140,16 @@ load job
   [ "$output" = 16 ]
 }
 
+@test "history_end: the class of a job's last end, nothing when it has none or somebody resumed the run" {
+  past 5 ended class=crash then=relaunch
+  past 5 ended class=cancelled
+  past 6 ended class=walltime
+  [ "$(ol_history_end 5)" = cancelled ]
+  [ "$(ol_history_end 4)" = "" ]
+  past '' resumed by=bob
+  [ "$(ol_history_end 5)" = "" ]
+}
+
 @test "history_margin_s: that of the last job that was cut off, else 0" {
   run -0 ol_history_margin_s
   [ "$output" = 0 ]
