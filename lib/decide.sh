@@ -117,15 +117,15 @@ ol_decide_leave() {
 
 # control/hold keeps further jobs from starting; the first line says why, the second how to go on.
 ol_decide_hold() {
-  local todo
+  local todo why=${1//$'\n'/ }
   todo=$(ol_successor_command)
-  OUTLAST_THEN=hold OUTLAST_WHY=$1
-  ol_log_error "held: $1; when it is mended: $todo"
-  ol_ledger_add held why="$1" todo="$todo"
+  OUTLAST_THEN=hold OUTLAST_WHY=$why
+  ol_log_error "held: $why; when it is mended: $todo"
+  ol_ledger_add held why="$why" todo="$todo"
   # shellcheck disable=SC2016 # expanded by the child
   [[ $OUTLAST_CLASS == stopped ]] ||
-    ol_shared bash -c 'printf "%s\n%s\n" "$2" "$3" >"$1/control/hold"' _ "$OUTLAST_RUN_DIR" "$1" "$todo"
-  ol_mail_send "held" "$1"$'\n'"To go on: $todo"
+    ol_shared bash -c 'printf "%s\n%s\n" "$2" "$3" >"$1/control/hold"' _ "$OUTLAST_RUN_DIR" "$why" "$todo"
+  ol_mail_send "held" "$why"$'\n'"To go on: $todo"
 }
 
 ol_decide() {
@@ -143,7 +143,8 @@ ol_decide() {
       ;;
     finish) ol_successor_remove ;;
     stop)
-      ol_successor_remove
+      # What nobody knows is not a cancel: an insurance that waits asks again at its start.
+      [[ $OUTLAST_CLASS == ended_unknown ]] || ol_successor_remove
       ol_log_info "no further job${OUTLAST_WHY:+ ($OUTLAST_WHY)}; to go on all the same: $(ol_successor_command)"
       [[ $OUTLAST_CLASS != ended_unknown ]] || ol_mail_send "ended, nobody knows why" "$OUTLAST_EVIDENCE"
       ;;

@@ -47,7 +47,7 @@ ol_ending_signalled() {
 
 ol_ending_nodes() {
   {
-    sed -nE 's/.*(srun|salloc): error: Node failure on ([A-Za-z0-9._-]+).*/\2/p' "$OUTLAST_LOG.said"
+    sed -nE 's/.*(srun|salloc): error: Node failure on ([A-Za-z0-9._-]+).*/\2/p' "${OUTLAST_LOG:-}.said"
     ol_sched_down_nodes "${OUTLAST_HOSTS[@]}"
   } 2>/dev/null | sort -u | while read -r node; do
     # Names out of a log are data: only our own hosts count.

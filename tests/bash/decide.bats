@@ -1,0 +1,222 @@
+#!/usr/bin/env bats
+# What follows from an ending: docs/endings.md, last column
+# shellcheck disable=SC2030,SC2031 # a test is a subshell, and that is wanted
+load job
+
+setup() {
+  a_job
+  OUTLAST_LAUNCH_PID=1 OUTLAST_GENERATION_MINE=1
+  cp "$BATS_TEST_FILENAME" "$OUTLAST_STATE/job.sh"
+  ol_run_pause() { return 0; }
+}
+
+decide() { # CLASS [EVIDENCE]
+  OUTLAST_CLASS=$1 OUTLAST_EVIDENCE=${2:-seen}
+  status_of ol_decide 2>/dev/null
+}
+then_of() {
+  decide "$@"
+  printf '%s' "$OUTLAST_THEN"
+}
+pending() { printf 'state=pending verdict=none restarts=0\n' >"$SCHED/state.$1"; }
+
+@test "decide: walltime, walltime_late, preempted and node have a successor" {
+  local class
+  for class in walltime walltime_late preempted node; do
+    OUTLAST_NEXT_ID='' && : >"$SCHED/told"
+    decide "$class"
+    [ "$OUTLAST_THEN" = submit ]
+    told 'submit demo.4 depend=7 .*'
+  done
+}
+
+@test "decide: requeued and superseded leave, and touch nobody's successor" {
+  past 7 submitted successor=9
+  pending 9
+  [ "$(then_of requeued)" = leave ]
+  [ "$(then_of superseded)" = leave ]
+  [ ! -s "$SCHED/told" ]
+}
+
+@test "decide: cancelled removes the successor and submits nothing" {
+  past 7 submitted successor=9
+  pending 9
+  [ "$(then_of cancelled)" = stop ]
+  [ "$(cat "$SCHED/told")" = 'cancel 9' ]
+}
+
+@test "decide: ended_unknown submits nothing and leaves an insurance where it is: it decides at its start" {
+  past 7 submitted successor=9
+  pending 9
+  [ "$(then_of ended_unknown)" = stop ]
+  [ ! -s "$SCHED/told" ]
+}
+
+@test "decide: stopped, early_exit, wrong_resume and any word that is new hold" {
+  local class
+  for class in stopped early_exit wrong_resume something_new; do
+    [ "$(then_of "$class")" = hold ]
+  done
+  [ ! -s "$SCHED/told" ]
+}
+
+@test "decide: done removes the successor" {
+  past 7 submitted successor=9
+  pending 9
+  [ "$(then_of "done")" = finish ]
+  told 'cancel 9'
+}
+
+@test "decide: a crash is launched again while it is worth it" {
+  [ "$(then_of crash)" = relaunch ]
+  OUTLAST_ATTEMPT=3
+  [ "$(then_of crash)" = submit ]
+}
+
+@test "decide: a crash too close to the deadline has a successor instead" {
+  printf '%s\n' "$(($(now) + OUTLAST_MARGIN_S + 100))" >"$OUTLAST_STATE/end_time"
+  [ "$(then_of crash)" = submit ]
+}
+
+@test "decide: the wait before the next try counts for what is worth it" {
+  printf '%s\n' "$(($(now) + OUTLAST_MARGIN_S + 150))" >"$OUTLAST_STATE/end_time"
+  [ "$(then_of crash)" = relaunch ]
+  OUTLAST_FINGERPRINT='code 1' OUTLAST_RAN_S=3
+  [ "$(then_of crash)" = submit ]
+  told 'submit demo.4 depend=7 delay_s=60 .*'
+}
+
+@test "decide: a launch that fails is tried once more; 126, 127 and a bad setup line are not" {
+  [ "$(then_of launch 'the launcher ended with code 233, no rank started')" = relaunch ]
+  OUTLAST_ATTEMPT=2
+  [ "$(then_of launch 'the launcher ended with code 233, no rank started')" = hold ]
+  OUTLAST_ATTEMPT=1
+  local evidence
+  for evidence in 'outlast: rank 0 on n1 ended with code 127 at 1' 'code 126' 'prepare failed, code 72' \
+    'the launcher ended with code 72, no rank started'; do
+    [ "$(then_of launch "$evidence")" = hold ]
+  done
+  [ "$(then_of launch 'code 1270')" = relaunch ]
+}
+
+@test "decide: storage is held where the shared file system is full, and tried again where it is not" {
+  [ "$(then_of storage)" = relaunch ]
+  _ol_ending_shared_is_full() { return 0; }
+  [ "$(then_of storage)" = hold ]
+  _ol_ending_shared_is_full() { return 124; }
+  [ "$(then_of storage)" = relaunch ]
+}
+
+@test "decide: a job that could not even start for the file system leaves it to a later one" {
+  OUTLAST_ATTEMPT=0
+  [ "$(then_of storage)" = submit ]
+  told 'submit demo.4 depend=7 delay_s=1800 .*'
+}
+
+@test "decide: internal goes on once after durable progress, else it holds" {
+  [ "$(then_of internal)" = hold ]
+  echo 40 >"$OUTLAST_STATE/durable_step"
+  [ "$(then_of internal)" = submit ]
+}
+
+@test "decide: without a chain nothing is submitted" {
+  OUTLAST_CHAIN=0
+  [ "$(then_of walltime)" = stop ]
+  [ ! -s "$SCHED/told" ]
+}
+
+@test "decide: the guards may say no, and then it is a hold with their reason" {
+  past 5 started durable_step:=0
+  past 6 started durable_step:=0
+  ol_ledger_add started durable_step:=0
+  decide walltime
+  [ "$OUTLAST_THEN" = hold ]
+  grep -q '3 jobs in a row' "$OUTLAST_RUN_DIR/control/hold"
+  [ ! -s "$SCHED/told" ]
+}
+
+@test "decide: a preemption is no failure, whatever the guards count" {
+  past 5 started durable_step:=0
+  past 6 started durable_step:=0
+  ol_ledger_add started durable_step:=0
+  [ "$(then_of preempted)" = submit ]
+}
+
+@test "decide: a complete checkpoint that is about to be copied is progress" {
+  past 5 started durable_step:=0
+  past 6 started durable_step:=0
+  ol_ledger_add started durable_step:=0
+  checkpoint 40
+  [ "$(then_of walltime)" = submit ]
+}
+
+@test "decide: one ended event, with what it was, why and what follows" {
+  OUTLAST_LAUNCH_CODE=137 OUTLAST_STEP=55 OUTLAST_RAN_S=700 OUTLAST_FINGERPRINT='signal KILL'
+  decide crash 'a "quoted" word'
+  [ "$(grep -c '"event":"ended"' "$OUTLAST_STATE/events.jsonl")" = 1 ]
+  [[ $(event ended) == *'"class":"crash","evidence":"a \"quoted\" word","code":137,"step":55,"durable_step":0,"ran_s":700,"fingerprint":"signal KILL","margin_s":300,"then":"relaunch"}' ]]
+}
+
+@test "decide: a dead node is excluded, and the ledger says so" {
+  OUTLAST_HOSTS=(n03 n04)
+  echo n04 >"$SCHED/down"
+  decide node 'the launcher says: Node failure on n04'
+  told 'submit demo.4 .*exclude=n04 .*'
+  [[ $(event excluded) == *'"nodes":"n04"'* ]]
+}
+
+@test "decide: a node that dies before anything was launched is excluded as well" {
+  unset OUTLAST_LOG
+  OUTLAST_HOSTS=(n03 n04) OUTLAST_ATTEMPT=0
+  set +e
+  echo n04 >"$SCHED/down"
+  decide node
+  told 'submit demo.4 .*exclude=n04 .*'
+}
+
+@test "decide: an insurance that waits already learns of the dead node" {
+  OUTLAST_HOSTS=(n03 n04) OUTLAST_NEXT_ID=9
+  echo n04 >"$SCHED/down"
+  decide node
+  [ "$(cat "$SCHED/told")" = 'exclude 9 n04' ]
+}
+
+@test "decide: refused for good is a hold that says what the scheduler said" {
+  echo 'sbatch: error: AssocMaxSubmitJobLimit' >"$SCHED/refuses"
+  decide walltime
+  [ "$OUTLAST_THEN" = hold ]
+  grep -q AssocMaxSubmitJobLimit "$OUTLAST_RUN_DIR/control/hold"
+}
+
+@test "decide: no answer to the end is no hold, and a line says what to type" {
+  touch "$SCHED/silent" "$OUTLAST_STATE/term"
+  decide walltime
+  [ "$OUTLAST_THEN" = stop ]
+  [[ $(event warned) == *"outlast resume"* ]]
+  [ ! -e "$OUTLAST_RUN_DIR/control/hold" ]
+}
+
+@test "decide_hold: two lines, why and what to type, in the file, and both in the ledger" {
+  status_of ol_decide_hold $'first line\nsecond "line"' 2>/dev/null
+  [ "$(wc -l <"$OUTLAST_RUN_DIR/control/hold")" = 2 ]
+  [ "$(sed -n 2p "$OUTLAST_RUN_DIR/control/hold")" = "outlast resume $OUTLAST_RUN_DIR" ]
+  [[ $(event held) == *'"todo":"outlast resume '* ]]
+}
+
+@test "decide: what a person stopped needs no second file" {
+  decide stopped
+  [ ! -e "$OUTLAST_RUN_DIR/control/hold" ]
+}
+
+@test "decide: a hold removes an insurance" {
+  OUTLAST_SUCCESSOR=launch OUTLAST_NEXT_ID=9
+  pending 9
+  decide early_exit
+  told 'cancel 9'
+}
+
+@test "decide_leave: the ledger says why" {
+  status_of ol_decide_leave 'the run is finished' 2>/dev/null
+  [ "$OUTLAST_THEN" = leave ]
+  [[ $(event left) == *'"why":"the run is finished"}' ]]
+}
