@@ -66,7 +66,7 @@ end() { touch "$BATS_TEST_TMPDIR/end"; }
 }
 
 @test "watch_first_death: nothing when all is well" {
-  run -0 ol_watch_first_death
+  run ol_watch_first_death
   [ "$output" = "" ]
 }
 
