@@ -6,6 +6,7 @@
 #
 # Functions
 #   ol_courier_start / ol_courier_stop     both processes; start leaves alone what is there
+#   ol_courier_hurry                       what has been decided goes out now, nobody waits
 #   ol_courier_carry SEC                   ask the courier for a round now, wait up to SEC seconds; 1 not done
 #   ol_sidecar_hurry                       no rank writes any more: make the rest durable, nobody waits yet
 #   ol_sidecar_drain SEC                   the same of the sidecar, when no rank writes any more
@@ -157,6 +158,8 @@ _ol_courier_ask() { # FILE PID SEC
   done
   return 1
 }
+
+ol_courier_hurry() { printf 'hurry\n' >"$OUTLAST_STATE/carry_wanted"; }
 
 ol_courier_carry() { _ol_courier_ask carry "${OUTLAST_COURIER_PID:-0}" "$1"; }
 

@@ -37,8 +37,10 @@ _ol_watch_term() {
     ol_ending_signalled
     ol_stop_ask outside
   fi
-  # The script itself was told: KILL may be five seconds away, so what must follow is done now.
-  [[ ! -e $OUTLAST_STATE/term || -n $OUTLAST_THEN ]] || ol_decide
+  # The script itself was told: KILL may be five seconds away, so what must follow is done and written now.
+  [[ -e $OUTLAST_STATE/term && -z $OUTLAST_THEN ]] || return 0
+  ol_decide
+  ol_courier_hurry
 }
 
 _ol_watch_wishes() {
