@@ -116,6 +116,8 @@ _ol_attempt_environment() {
   ol_job_env
   export MASTER_ADDR=$master MASTER_PORT=${OUTLAST_PORT:-} PYTHONUNBUFFERED=1
   export OUTLAST_RUN OUTLAST_JOB_ID OUTLAST_TOKEN OUTLAST_ATTEMPT OUTLAST_RANKS_PER_NODE OUTLAST_CKPT_DIR OUTLAST_RESUME OUTLAST_RESUME_STEP
+  # A rank of PALS with PMIx (Aurora) is told its number and not how many there are; the shim falls back on this.
+  export WORLD_SIZE=$((OUTLAST_NODES * OUTLAST_RANKS_PER_NODE))
   export OUTLAST_STOP_FILE=$OUTLAST_LOCAL/stop OUTLAST_DEADLINE=${OUTLAST_DEADLINE_S:-}
   # The first to set a variable wins: the job, its site, what is common.
   ol_site_env

@@ -208,6 +208,23 @@ END
   [ "$output" = frontier ]
 }
 
+@test "site: by the names of the nodes that are one machine's alone" {
+  while read -r host site; do
+    run -0 ol_environment_site "$ROOT/sites" "$host"
+    [ "$output" = "$site" ]
+  done <<'END'
+x4407c6s2b0n0 aurora
+x4407c6s2b0n0.hostmgmt2407.cm.aurora.alcf.anl.gov aurora
+aurora-uan-0009 aurora
+x3104c0s1b0n0.hsn.cm.polaris.alcf.anl.gov polaris
+polaris-login-02 polaris
+x1921c1s0b0n0-hsn0.hsn.cm.sunspot.alcf.anl.gov sunspot
+lrdn0249 leonardo
+jpbo-012-39 jupiter
+clariden-ln001 clariden
+END
+}
+
 @test "site: by the variable that a site sets on all its nodes" {
   NERSC_HOST=perlmutter run -0 ol_environment_site "$ROOT/sites" nid001234
   [ "$output" = perlmutter ]
@@ -284,4 +301,41 @@ END
   FI_CXI_RDZV_PROTO=alt_read
   ol_site_env
   [ "$FI_CXI_RDZV_GET_MIN" = 0 ]
+}
+
+@test "aurora: a module that loads nothing, with status 0, is not taken for loaded" {
+  source "$ROOT/sites/aurora/env.sh"
+  module() { :; }
+  LOADEDMODULES=mpich/5:myframeworks/1 run -1 ol_site_modules
+  [[ $output == *"loaded nothing"* ]]
+  LOADEDMODULES=mpich/5:frameworks/2025.3.1 run -0 ol_site_modules
+  [ -z "$output" ]
+}
+
+@test "aurora: PBS's TMPDIR is too long for a socket's name; another one stays" {
+  source "$ROOT/sites/aurora/env.sh"
+  TMPDIR=/var/tmp/pbs.123.aurora-pbs-0001.hostmgmt.cm.aurora.alcf.anl.gov
+  ol_site_env
+  [ "$TMPDIR" = /tmp ]
+  TMPDIR=/tmp/mine
+  ol_site_env
+  [ "$TMPDIR" = /tmp/mine ]
+}
+
+@test "polaris: a conda that activates nothing is not taken for loaded" {
+  source "$ROOT/sites/polaris/env.sh"
+  module() { :; }
+  conda() { :; }
+  CONDA_PREFIX='' run -1 ol_site_modules
+  CONDA_PREFIX=/soft/conda run -0 ol_site_modules
+}
+
+@test "polaris: the GPUs stand in the order of the cores, unless the caller has chosen" {
+  source "$ROOT/sites/polaris/env.sh"
+  unset CUDA_VISIBLE_DEVICES
+  ol_site_env
+  [ "$CUDA_VISIBLE_DEVICES" = 3,2,1,0 ]
+  CUDA_VISIBLE_DEVICES=0
+  ol_site_env
+  [ "$CUDA_VISIBLE_DEVICES" = 0 ]
 }

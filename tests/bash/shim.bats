@@ -22,6 +22,14 @@ ended() { status_of wait "$SHIM"; }
   [ "$output" = "9 16 1 1 8" ]
 }
 
+@test "shim: from those of PALS, which does not tell how many ranks there are, and of MPICH" {
+  words=(bash -c "$(ol_shim_text)" outlast-rank bash -c 'echo $RANK $WORLD_SIZE $NODE_RANK $LOCAL_RANK $LOCAL_WORLD_SIZE')
+  run -0 env PALS_RANKID=14 PALS_NODEID=1 PALS_LOCAL_RANKID=2 WORLD_SIZE=24 OUTLAST_RANKS_PER_NODE=12 "${words[@]}"
+  [ "$output" = "14 24 1 2 12" ]
+  run -0 env PMI_RANK=3 PMI_SIZE=4 MPI_LOCALRANKID=1 WORLD_SIZE=99 OUTLAST_RANKS_PER_NODE=2 "${words[@]}"
+  [ "$output" = "3 4 1 1 2" ]
+}
+
 @test "shim: a rank that sees one device calls it number 0" {
   run -0 env RANK=3 LOCAL_RANK=3 OUTLAST_RANKS_PER_NODE=8 ROCR_VISIBLE_DEVICES=5 \
     bash -c "$(ol_shim_text)" outlast-rank bash -c 'echo $LOCAL_RANK'

@@ -51,3 +51,24 @@ def test_frontier_has_the_bins_of_its_guide() -> None:
     batch = site.load(tree.root(), "frontier").queues["batch"]
     longest = [queue.most_s(batch, nodes) for nodes in (1, 91, 92, 183, 184, 9472)]
     assert longest == [7200, 7200, 21600, 21600, 43200, 43200]
+
+
+def test_aurora_and_polaris_have_the_bins_of_their_guides() -> None:
+    aurora = site.load(tree.root(), "aurora").queues["prod"]
+    polaris = site.load(tree.root(), "polaris").queues["prod"]
+    assert [queue.most_s(aurora, nodes) for nodes in (256, 1024, 1025, 2000)] == [43200, 43200, 64800, 86400]
+    assert [queue.most_s(polaris, nodes) for nodes in (10, 24, 25, 99, 100)] == [10800, 10800, 21600, 21600, 86400]
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "walltime_s", "message"),
+    [
+        ("prod", 255, 3600, "takes 256 nodes or more, not 255; no other queue takes so many"),
+        ("prod", 1024, 43201, "gives 1024 nodes 12:00:00, not 12:00:01; type --walltime 12:00:00"),
+        ("capacity", 17, 3600, "takes up to 16 nodes, not 17; no other queue takes so many"),
+        ("debug", 2, 3600, "forbids jobs that submit their successor; type --queue capacity"),
+    ],
+)
+def test_aurora_refuses_and_names_what_would_do(name: str, nodes: int, walltime_s: int, message: str) -> None:
+    with pytest.raises(Refused, match=message):
+        queue.check(site.load(tree.root(), "aurora"), name, nodes, walltime_s, chain=True)

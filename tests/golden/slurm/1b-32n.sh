@@ -150,7 +150,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, history, guard, successor, deadline, ending, mail, run
 
 # lib/guard.sh - when a run must not simply go on
-# Needs    log, bounded, history
+# Needs    log, bounded, history, run
 
 # lib/successor.sh - the next job of the chain
 # Needs    log, bounded, ledger, history, deadline, run

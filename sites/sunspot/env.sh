@@ -1,0 +1,1 @@
+../aurora/env.sh

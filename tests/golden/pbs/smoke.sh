@@ -1,0 +1,208 @@
+#!/bin/bash -l
+#PBS -N smoke
+#PBS -A ABC123
+#PBS -l select=2
+#PBS -l place=scatter:excl
+#PBS -l walltime=0:15:00
+#PBS -j oe
+#PBS -k doe
+#PBS -W umask=027
+#PBS -r y
+#PBS -S /opt/outlast/lib/scheduler/pbs-shell
+# Rendered by bin/render for pbs: change the site or the job file, not this one.
+# shellcheck disable=SC2034,SC2329  # every job carries all settings and tools, and not every job uses each
+# ---- settings ---------------------------------------------------------------------------------------
+USER=${USER:-$(id -un)}  # a login shell sets it, a bare environment doesn't
+OUTLAST_VERSION='0.1.0'
+OUTLAST_SITE='pbs'
+OUTLAST_SCHEDULER='pbs'
+OUTLAST_JOB='smoke'
+OUTLAST_RUN='smoke'
+OUTLAST_RUNS_DIR="$HOME"'/outlast'
+OUTLAST_PROJECT_DIR=''
+OUTLAST_NODES=2
+OUTLAST_SPARES=0
+OUTLAST_WALLTIME_S=900
+OUTLAST_QUEUE='default'
+OUTLAST_EXCLUDE=''
+OUTLAST_CHAIN=1
+OUTLAST_SUCCESSOR='end'
+
+OUTLAST_LOCAL_BASE='/tmp'
+OUTLAST_RANKS_PER_NODE=8
+OUTLAST_GPU_ARCH=''
+OUTLAST_THREADS=0
+OUTLAST_NET_INTERFACES=(ib0 ib1 ib2 ib3)
+OUTLAST_MASTER_SUFFIX=''
+OUTLAST_LAUNCHER='mpich-tmrsh'
+OUTLAST_LAUNCH_ARGS=()
+OUTLAST_ONLINE=0
+OUTLAST_PROXY=''
+OUTLAST_NO_PROXY=''
+OUTLAST_DETERMINISM=0
+
+OUTLAST_COMMAND=(ol_smoke '{ckpt_dir}' '{resume}')
+OUTLAST_PRESET='smoke'
+OUTLAST_RESUME_ARGS=(--resume '{ckpt}')
+OUTLAST_STEP_REGEX='step ([0-9]+)'
+OUTLAST_STEP_ZERO_COUNTS=0
+OUTLAST_TARGET_STEP=0
+OUTLAST_FINISH_REGEX=''
+OUTLAST_SAVE_SIGNAL=''
+OUTLAST_SAVES_ON_STOP=1
+
+OUTLAST_STORAGE='shared'
+OUTLAST_SHARDED=0
+OUTLAST_CKPT_PREFIX='checkpoint-'
+OUTLAST_CKPT_COMPLETE='trainer_state.json'
+OUTLAST_CKPT_QUIET_S=5
+OUTLAST_CKPT_KEEP=3
+OUTLAST_CKPT_INTERVAL_S=30
+
+OUTLAST_MARGIN_S=120
+OUTLAST_STARTUP_S=120
+OUTLAST_STOP_WAIT_S=30
+OUTLAST_TRAIN_AT_MOST_S=90
+OUTLAST_POLL_S=5
+OUTLAST_PREPARE_LIMIT_S=3600
+
+OUTLAST_ATTEMPTS=3
+OUTLAST_STUCK_JOBS=3
+OUTLAST_SAME_FAILURE=3
+OUTLAST_RAPID_S=600
+OUTLAST_RAPID_WAIT_S=60
+OUTLAST_MAX_JOBS=4
+OUTLAST_MAX_NODE_HOURS=0
+OUTLAST_END_DATE=''
+OUTLAST_MAIL_TO=''
+OUTLAST_MAIL_COMMAND=''
+
+OUTLAST_PYTHON='/usr/bin/python3.11'
+OUTLAST_PYTHON_PATH='/opt/outlast/.venv/bin/python'
+OUTLAST_ROOT='/opt/outlast'
+
+# ---- the story --------------------------------------------------------------------------------------
+# No -e: a supervisor that dies of a grep without a match saves nobody.
+main() {
+  set -uo pipefail
+  OUTLAST_START_DIR=$PWD OUTLAST_CLASS='' OUTLAST_THEN='' OUTLAST_STEP=''
+  trap 'ol_watch_signal TERM' TERM
+  trap 'ol_watch_signal USR1' USR1
+  trap ol_settle_unexpected EXIT
+  ol_run_begin "$0" || exit 1 # state and log in a folder on this node: the shared file system may freeze
+  cd / || exit 1
+  if ol_main_open; then # the run is ours, and nothing speaks against going on
+    ol_main_insure # a successor at once, if the job wants one against the loss of its first node
+    while [[ -z $OUTLAST_THEN || $OUTLAST_THEN == relaunch ]]; do
+      ol_main_attempt # choose a checkpoint, launch, watch, decide what follows
+    done
+  fi
+  ol_settle # make the last checkpoint durable, report, let go of the run
+  return "$OUTLAST_EXIT"
+}
+
+# lib/main.sh - the parts of a job's story, in the order in which main tells them
+# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, attempt, watch, ending, decide, successor, py
+
+# ---- this job and this site -------------------------------------------------------------------------
+# Variables of the job file and its preset.
+ol_job_env() {
+  :
+}
+
+# The job's own lines, before each launch.
+ol_job_setup() {
+  :
+}
+
+# sites/pbs/env.sh - an unknown PBS cluster: no modules, no variables
+#
+# Functions
+#   ol_site_modules   nothing; put `module load ...` into the job's `setup`
+#   ol_site_env       nothing: NCCL's defaults fit InfiniBand
+#
+# Needs    nothing
+# Sourcing it defines the functions above and does nothing else.
+
+ol_site_modules() {
+  :
+}
+
+ol_site_env() {
+  :
+}
+
+# ---- the tools --------------------------------------------------------------------------------------
+# lib/attempt.sh - one launch: one checkpoint for all nodes, a fresh rendezvous, the ranks
+# Needs    log, bounded, ledger, run, checkpoint, courier, deadline, environment, shim, progress
+
+# lib/watch.sh - while the ranks run: one look a second, at node-local files only
+# Needs    log, bounded, ledger, stop, progress, deadline, ending, courier
+
+# lib/stop.sh - end the ranks, gently first
+# Needs    log, ledger, checkpoint
+
+# lib/ending.sh - how did it end? The first row that applies; the evidence is kept (docs/endings.md)
+# Needs    log, bounded, stop, watch, progress, checkpoint
+
+# lib/decide.sh - what follows from an ending
+# Needs    log, bounded, ledger, history, guard, successor, deadline, ending, mail, run
+
+# lib/guard.sh - when a run must not simply go on
+# Needs    log, bounded, history, run
+
+# lib/successor.sh - the next job of the chain
+# Needs    log, bounded, ledger, history, deadline, run
+
+# lib/settle.sh - the job's last minutes: drain, finish, report, let go
+# Needs    log, bounded, ledger, courier, decide, deadline, ending, lease, mail, py
+
+# lib/deadline.sh - when training must stop, kept by a process of its own
+# Needs    log, bounded
+
+# lib/courier.sh - what goes between the node and the shared file system while training runs
+# Needs    log, bounded, ledger, lease, checkpoint
+
+# lib/checkpoint.sh - checkpoints that one rank writes: node-local while training, durable beside it
+# Needs    log, bounded, ledger
+
+# lib/progress.sh - which step the trainer has reached, read from its log
+# Needs    bounded
+
+# lib/lease.sh - one job at a time owns the run
+# Needs    log, bounded, run
+
+# lib/run.sh - the run's folder on the shared file system, and the job's own on the node
+# Needs    log, bounded
+
+# lib/history.sh - what the ledger says of the jobs before this one
+# Needs    bounded
+
+# lib/ledger.sh - the record of what happened: one JSON object a line (docs/ledger.md)
+# Needs    bounded
+
+# lib/environment.sh - the variables that trainers and their libraries need, whatever the site
+# Needs    log
+
+# lib/shim.sh - stands between the launcher and the trainer, once a rank
+# Needs    nothing
+
+# lib/mail.sh - tell a person, without ever waiting for it
+# Needs    log, bounded
+
+# lib/py.sh - the one door from Bash to Python
+# Needs    log, bounded
+
+# lib/bounded.sh - run a command that may never come back
+# Needs    nothing
+
+# lib/log.sh - one line a message, on stderr
+# Needs    nothing
+
+# lib/scheduler/pbs.sh - everything that is said to PBS (PBS Pro, OpenPBS), and nothing else says it
+# Needs    nothing
+
+# lib/smoke.sh - a trainer that trains nothing: it proves that a site works with outlast
+# Needs    nothing
+
+main "$@"; exit

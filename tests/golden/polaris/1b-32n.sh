@@ -1,0 +1,237 @@
+#!/bin/bash -l
+#PBS -N 1b-32n
+#PBS -A ABC123
+#PBS -q prod
+#PBS -l select=32:system=polaris
+#PBS -l place=scatter
+#PBS -l walltime=6:00:00
+#PBS -l filesystems=home:eagle
+#PBS -j oe
+#PBS -k doe
+#PBS -W umask=027
+#PBS -r y
+#PBS -S /opt/outlast/lib/scheduler/pbs-shell
+# Rendered by bin/render for polaris: change the site or the job file, not this one.
+# shellcheck disable=SC2034,SC2329  # every job carries all settings and tools, and not every job uses each
+# ---- settings ---------------------------------------------------------------------------------------
+USER=${USER:-$(id -un)}  # a login shell sets it, a bare environment doesn't
+OUTLAST_VERSION='0.1.0'
+OUTLAST_SITE='polaris'
+OUTLAST_SCHEDULER='pbs'
+OUTLAST_JOB='1b-32n'
+OUTLAST_RUN='1b-32n'
+OUTLAST_RUNS_DIR='/lus/eagle/projects/ABC123/'"$USER"'/outlast'
+OUTLAST_PROJECT_DIR=''
+OUTLAST_NODES=32
+OUTLAST_SPARES=0
+OUTLAST_WALLTIME_S=21600
+OUTLAST_QUEUE='prod'
+OUTLAST_EXCLUDE=''
+OUTLAST_CHAIN=1
+OUTLAST_SUCCESSOR='end'
+
+OUTLAST_LOCAL_BASE='/local/scratch'
+OUTLAST_RANKS_PER_NODE=4
+OUTLAST_GPU_ARCH='sm_80'
+OUTLAST_THREADS=8
+OUTLAST_NET_INTERFACES=(hsn0 hsn1)
+OUTLAST_MASTER_SUFFIX='.hsn.cm.polaris.alcf.anl.gov'
+OUTLAST_LAUNCHER='pals'
+OUTLAST_LAUNCH_ARGS=(--depth=8 --cpu-bind=depth)
+OUTLAST_ONLINE=0
+OUTLAST_PROXY='http://proxy.alcf.anl.gov:3128'
+OUTLAST_NO_PROXY='admin,polaris-adminvm-01,localhost,*.cm.polaris.alcf.anl.gov,polaris-*,*.polaris.alcf.anl.gov,*.alcf.anl.gov'
+OUTLAST_DETERMINISM=0
+
+OUTLAST_COMMAND=(python3 -u train.py --output_dir '{ckpt_dir}' --run_name '{run}' --max_steps 50000 --per_device_train_batch_size 8 --learning_rate 3e-4 --bf16 true --logging_steps 10 --save_strategy steps --save_steps 500 --save_total_limit 3 '{resume}')
+OUTLAST_PRESET='hf'
+OUTLAST_RESUME_ARGS=(--resume_from_checkpoint '{ckpt}')
+OUTLAST_STEP_REGEX='\| *([0-9]+)/50000 \['
+OUTLAST_STEP_ZERO_COUNTS=0
+OUTLAST_TARGET_STEP=50000
+OUTLAST_FINISH_REGEX=''
+OUTLAST_SAVE_SIGNAL=''
+OUTLAST_SAVES_ON_STOP=0
+
+OUTLAST_STORAGE='local'
+OUTLAST_SHARDED=0
+OUTLAST_CKPT_PREFIX='checkpoint-'
+OUTLAST_CKPT_COMPLETE='trainer_state.json'
+OUTLAST_CKPT_QUIET_S=30
+OUTLAST_CKPT_KEEP=3
+OUTLAST_CKPT_INTERVAL_S=1800
+
+OUTLAST_MARGIN_S=600
+OUTLAST_STARTUP_S=600
+OUTLAST_STOP_WAIT_S=120
+OUTLAST_TRAIN_AT_MOST_S=0
+OUTLAST_POLL_S=30
+OUTLAST_PREPARE_LIMIT_S=3600
+
+OUTLAST_ATTEMPTS=3
+OUTLAST_STUCK_JOBS=3
+OUTLAST_SAME_FAILURE=3
+OUTLAST_RAPID_S=600
+OUTLAST_RAPID_WAIT_S=60
+OUTLAST_MAX_JOBS=0
+OUTLAST_MAX_NODE_HOURS=0
+OUTLAST_END_DATE=''
+OUTLAST_MAIL_TO=''
+OUTLAST_MAIL_COMMAND=''
+
+OUTLAST_PYTHON='/usr/bin/python3.11'
+OUTLAST_PYTHON_PATH='/opt/outlast/.venv/bin/python'
+OUTLAST_ROOT='/opt/outlast'
+
+# ---- the story --------------------------------------------------------------------------------------
+# No -e: a supervisor that dies of a grep without a match saves nobody.
+main() {
+  set -uo pipefail
+  OUTLAST_START_DIR=$PWD OUTLAST_CLASS='' OUTLAST_THEN='' OUTLAST_STEP=''
+  trap 'ol_watch_signal TERM' TERM
+  trap 'ol_watch_signal USR1' USR1
+  trap ol_settle_unexpected EXIT
+  ol_run_begin "$0" || exit 1 # state and log in a folder on this node: the shared file system may freeze
+  cd / || exit 1
+  if ol_main_open; then # the run is ours, and nothing speaks against going on
+    ol_main_insure # a successor at once, if the job wants one against the loss of its first node
+    while [[ -z $OUTLAST_THEN || $OUTLAST_THEN == relaunch ]]; do
+      ol_main_attempt # choose a checkpoint, launch, watch, decide what follows
+    done
+  fi
+  ol_settle # make the last checkpoint durable, report, let go of the run
+  return "$OUTLAST_EXIT"
+}
+
+# lib/main.sh - the parts of a job's story, in the order in which main tells them
+# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, attempt, watch, ending, decide, successor, py
+
+# ---- this job and this site -------------------------------------------------------------------------
+# Variables of the job file and its preset.
+ol_job_env() {
+  :
+}
+
+# The job's own lines, before each launch.
+ol_job_setup() {
+  :
+}
+
+# sites/polaris/env.sh - modules and variables of Polaris
+#
+# Functions
+#   ol_site_modules   activate ALCF's PyTorch, and look whether it is there; NCCL's plugin for Slingshot
+#   ol_site_env       set the variables of the network, and the order of the GPUs
+#
+# Source   where no other is named: argonne-lcf/user-guides, docs/polaris/applications-and-libraries/libraries/nccl.md,
+#          2026-08-19
+# Reads    CONDA_PREFIX, TMPDIR
+# Needs    environment
+# Sourcing it defines the functions above and does nothing else.
+
+# docs/polaris/data-science/python.md. For packages of your own activate a venv on top in the job's `setup`.
+# Status 1: not loaded.
+ol_site_modules() {
+  module use /soft/modulefiles || return
+  module load conda || return
+  conda activate base || return
+  [[ -n ${CONDA_PREFIX:-} ]] || {
+    echo 'outlast: module load conda succeeded and no environment is active' >&2
+    return 1
+  }
+  # The plugin, and the hwloc that it needs.
+  export LD_LIBRARY_PATH=/soft/libraries/hwloc/lib:/soft/libraries/aws-ofi-nccl/v1.9.1-aws/lib:${LD_LIBRARY_PATH:-}
+}
+
+# What module conda has set stays.
+ol_site_env() {
+  # "The following best environment setup", two to three times faster for some messages than TCP. But: "for some
+  # applications such as Megatron-DeepSpeed, enabling the plugin will cause a hang or NCCL timeout". For these
+  # NCCL_NET = "Socket" and NCCL_COLLNET_ENABLE = "0" in the job's [env].
+  ol_environment_default NCCL_NET "AWS Libfabric"
+  ol_environment_default NCCL_NET_GDR_LEVEL PHB
+  ol_environment_default NCCL_CROSS_NIC 1
+  ol_environment_default NCCL_COLLNET_ENABLE 1
+  ol_environment_default FI_CXI_DISABLE_HOST_REGISTER 1
+  # memhooks can deadlock with such a plugin.
+  ol_environment_default FI_MR_CACHE_MONITOR userfaultfd
+  # Completion queues overflow at scale with the default.
+  ol_environment_default FI_CXI_DEFAULT_CQ_SIZE 131072
+  # "Need to assign GPUs in reverse order due to topology" (docs/polaris/running-jobs/using-gpus.md): GPU 3 is nearest to
+  # cores 0-7, GPU 0 to 24-31. Each rank sees all four, and device LOCAL_RANK of this order is the near one.
+  ol_environment_default CUDA_VISIBLE_DEVICES 3,2,1,0
+  # PBS's own folder has a name too long for a socket: "AF_UNIX path too long" (docs/polaris/known-issues.md).
+  [[ ${TMPDIR:-} != /var/tmp/pbs.* ]] || export TMPDIR=/tmp
+}
+
+# ---- the tools --------------------------------------------------------------------------------------
+# lib/attempt.sh - one launch: one checkpoint for all nodes, a fresh rendezvous, the ranks
+# Needs    log, bounded, ledger, run, checkpoint, courier, deadline, environment, shim, progress
+
+# lib/watch.sh - while the ranks run: one look a second, at node-local files only
+# Needs    log, bounded, ledger, stop, progress, deadline, ending, courier
+
+# lib/stop.sh - end the ranks, gently first
+# Needs    log, ledger, checkpoint
+
+# lib/ending.sh - how did it end? The first row that applies; the evidence is kept (docs/endings.md)
+# Needs    log, bounded, stop, watch, progress, checkpoint
+
+# lib/decide.sh - what follows from an ending
+# Needs    log, bounded, ledger, history, guard, successor, deadline, ending, mail, run
+
+# lib/guard.sh - when a run must not simply go on
+# Needs    log, bounded, history, run
+
+# lib/successor.sh - the next job of the chain
+# Needs    log, bounded, ledger, history, deadline, run
+
+# lib/settle.sh - the job's last minutes: drain, finish, report, let go
+# Needs    log, bounded, ledger, courier, decide, deadline, ending, lease, mail, py
+
+# lib/deadline.sh - when training must stop, kept by a process of its own
+# Needs    log, bounded
+
+# lib/courier.sh - what goes between the node and the shared file system while training runs
+# Needs    log, bounded, ledger, lease, checkpoint
+
+# lib/checkpoint.sh - checkpoints that one rank writes: node-local while training, durable beside it
+# Needs    log, bounded, ledger
+
+# lib/progress.sh - which step the trainer has reached, read from its log
+# Needs    bounded
+
+# lib/lease.sh - one job at a time owns the run
+# Needs    log, bounded, run
+
+# lib/run.sh - the run's folder on the shared file system, and the job's own on the node
+# Needs    log, bounded
+
+# lib/history.sh - what the ledger says of the jobs before this one
+# Needs    bounded
+
+# lib/ledger.sh - the record of what happened: one JSON object a line (docs/ledger.md)
+# Needs    bounded
+
+# lib/environment.sh - the variables that trainers and their libraries need, whatever the site
+# Needs    log
+
+# lib/shim.sh - stands between the launcher and the trainer, once a rank
+# Needs    nothing
+
+# lib/mail.sh - tell a person, without ever waiting for it
+# Needs    log, bounded
+
+# lib/py.sh - the one door from Bash to Python
+# Needs    log, bounded
+
+# lib/bounded.sh - run a command that may never come back
+# Needs    nothing
+
+# lib/log.sh - one line a message, on stderr
+# Needs    nothing
+
+# lib/scheduler/pbs.sh - everything that is said to PBS (PBS Pro, OpenPBS), and nothing else says it
+# Needs    nothing
+
+main "$@"; exit
