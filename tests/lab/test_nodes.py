@@ -38,8 +38,9 @@ def test_a_host_dies_and_the_insurance_goes_on_without_it(lab: Lab, number: int)
     lab.finish()
     assert lab.endings()[-1] == "done"
     if number:
-        assert lab.endings(job) == ["node"]
-        assert dead in lab.events("ended", job=job)[0]["evidence"] + str(lab.events("excluded"))
+        # The survivors may die of it before Slurm says that the host is dead; then the ending has a second name.
+        assert lab.endings(job) in (["node"], ["crash", "node"])
+        assert dead in lab.events("ended", job=job)[-1]["evidence"] + str(lab.events("excluded"))
     lab.assert_resumed()
 
 
