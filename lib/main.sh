@@ -48,29 +48,41 @@ ol_main_interrupted() { # WHY
   ol_decide
 }
 
+# The step that is durable now. Asked as the owner: what does not add up goes to quarantine.
 _ol_main_know() {
-  local answer status=0
-  OUTLAST_PARENT=$(ol_history_parent)
-  answer=$(ol_checkpoint_durable) || status=$?
-  OUTLAST_DURABLE_AT_START=0
-  ((status != 0)) || OUTLAST_DURABLE_AT_START=${answer%% *}
+  _ol_attempt_choose || {
+    ol_main_interrupted "$OUTLAST_WHY"
+    return 1
+  }
+  OUTLAST_DURABLE_AT_START=${OUTLAST_RESUME_STEP:-0}
   OUTLAST_DURABLE_STEP=$OUTLAST_DURABLE_AT_START
   # The sidecar need not copy what a node is given to resume from.
   printf '%d\n' "$OUTLAST_DURABLE_AT_START" >"$OUTLAST_STATE/durable_step"
 }
 
+# On shared storage the job before may have been lost between a checkpoint's last file and its manifest.
+_ol_main_adopt() {
+  [[ $OUTLAST_STORAGE == shared ]] || return 0
+  ol_sidecar_drain "$OUTLAST_STARTUP_S" || ol_log_warn "not every complete checkpoint could be made durable"
+  _ol_main_know
+}
+
 # What cut off the last job was too short for its save.
 _ol_main_margin() {
-  local last_s cap_s=$((OUTLAST_WALLTIME_S / 3))
-  last_s=$(ol_history_margin_s)
-  ((last_s * 2 <= OUTLAST_MARGIN_S)) || OUTLAST_MARGIN_S=$((last_s * 2 < cap_s ? last_s * 2 : cap_s))
+  local margin_s cap_s=$((OUTLAST_WALLTIME_S / 3))
+  margin_s=$(ol_history_margin_s)
+  margin_s=$((margin_s * 2 < cap_s ? margin_s * 2 : cap_s))
+  ((margin_s <= OUTLAST_MARGIN_S)) || OUTLAST_MARGIN_S=$margin_s
 }
 
 _ol_main_own() {
   local status=0
   ol_lease_take || status=$?
   case $status in
-    0) OUTLAST_GENERATION_MINE=1 ;;
+    0)
+      OUTLAST_GENERATION_MINE=1
+      ol_run_keep_script
+      ;;
     1) ol_decide_leave "$OUTLAST_WHY" ;;
     *) ol_main_interrupted "${OUTLAST_WHY:-the lease could not be taken}" ;;
   esac
@@ -94,11 +106,13 @@ _ol_main_may_start() {
 
 ol_main_open() {
   _ol_main_find_run || return
-  _ol_main_know
+  OUTLAST_PARENT=$(ol_history_parent)
   _ol_main_own || return
+  _ol_main_know || return
   _ol_main_margin
   ol_deadline_start
   ol_courier_start
+  _ol_main_adopt || return
   _ol_main_may_start || return
   ol_ledger_add started host="${HOSTNAME:-?}" nodes:="${#OUTLAST_HOSTS[@]}" \
     durable_step:="$OUTLAST_DURABLE_AT_START" generation:="$((10#$OUTLAST_GENERATION))" version="$OUTLAST_VERSION"

@@ -3,7 +3,8 @@
 #
 # Functions
 #   ol_run_begin SCRIPT     node-local state, names, hosts; from here on every message goes to the job's log
-#   ol_run_open             make or check the run's folder, keep the script for the successors
+#   ol_run_open             make or check the run's folder
+#   ol_run_keep_script      as the run's owner: keep the script for the successors
 #   ol_run_pause SEC        sleep, but not on when the job is told to end (status 1)
 #
 # Sets     OUTLAST_OUT_FD (the scheduler's output file) OUTLAST_RUN_DIR OUTLAST_JOB_ID OUTLAST_RESTART OUTLAST_HOSTS OUTLAST_LOCAL OUTLAST_STATE
@@ -36,11 +37,15 @@ ol_run_begin() {
   OUTLAST_RESTART=$(ol_sched_restart)
   mapfile -t OUTLAST_HOSTS < <(ol_sched_nodes)
   _ol_run_local || {
+    OUTLAST_STATE='' # it may be somebody else's
     ol_log_error "no node-local folder: cannot make $OUTLAST_LOCAL on ${HOSTNAME:-this node}"
     return 1
   }
   ol_bounded_open
-  cp "$script" "$OUTLAST_STATE/job.sh"
+  cp "$script" "$OUTLAST_STATE/job.sh" || {
+    ol_log_error "cannot copy $script to $OUTLAST_STATE on ${HOSTNAME:-this node}"
+    return 1
+  }
   if [[ $OUTLAST_STORAGE == local ]]; then
     OUTLAST_CKPT_DIR=$OUTLAST_LOCAL/checkpoints
     mkdir "$OUTLAST_CKPT_DIR"
@@ -59,7 +64,7 @@ _ol_run_make() {
   # shellcheck disable=SC2016 # expanded by the child
   ol_shared bash -c 'umask 027; mkdir -p "$1" && cd "$1" &&
     mkdir -p checkpoints quarantine logs reports lease outbox tool &&
-    { [[ -d control ]] || mkdir -m 2770 control; } && { [[ -e project_dir ]] || printf "%s\n" "$2" >project_dir; } &&
+    { [[ -d control ]] || mkdir -m 2770 control; } && { [[ -s project_dir ]] || printf "%s\n" "$2" >project_dir; } &&
     { [[ -z $3 || -e tool/shell ]] || { printf "%s\n" "$3" >tool/shell && chmod 0750 tool/shell; }; }' _ \
     "$OUTLAST_RUN_DIR" "${OUTLAST_PROJECT_DIR:-$(ol_sched_submit_dir)}" "$shell"
 }
@@ -75,11 +80,13 @@ _ol_run_is_private() {
     done' _ "$OUTLAST_RUN_DIR"
 }
 
-# A job that was not submitted by the chain carries what its user rendered last: that is what goes on.
-_ol_run_keep_script() {
+# A job that its user submitted carries what was rendered last: that is what goes on. One of the chain, or a
+# requeued one, may be older than that.
+ol_run_keep_script() {
+  [[ -z $OUTLAST_PARENT && $OUTLAST_RESTART == 0 ]] || return 0
   # shellcheck disable=SC2016 # expanded by the child
   ol_shared bash -c 'cmp -s "$1" "$2" || { umask 077; cp "$1" "$2.new" && chmod 0750 "$2.new" && mv -f "$2.new" "$2"; }' _ \
-    "$OUTLAST_STATE/job.sh" "$OUTLAST_RUN_DIR/job.sh"
+    "$OUTLAST_STATE/job.sh" "$OUTLAST_RUN_DIR/job.sh" || ol_log_warn "cannot write $OUTLAST_RUN_DIR/job.sh"
 }
 
 # Status 1: not usable, the reason is logged; 2: the shared file system does not answer.
@@ -92,7 +99,6 @@ ol_run_open() {
     return 1
   }
   _ol_run_is_private || return
-  _ol_run_keep_script || return
   OUTLAST_PROJECT=$(ol_shared_print cat "$OUTLAST_RUN_DIR/project_dir") || return 2
 }
 

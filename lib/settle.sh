@@ -47,9 +47,12 @@ _ol_settle_finish() {
   newest=${newest%% *}
   [[ ! -s $OUTLAST_STATE/durable_step ]] || read -r durable <"$OUTLAST_STATE/durable_step"
   if ((${newest:-0} > durable)); then
-    ol_log_warn "training is over, but its last checkpoint ${newest} is not durable: a next job will finish"
-    OUTLAST_THEN=submit
-    _ol_decide_submit
+    ol_log_warn "training is over, but its last checkpoint ${newest} is not durable: a next job has to finish"
+    OUTLAST_THEN=stop
+    [[ $OUTLAST_CHAIN == 0 ]] || {
+      OUTLAST_THEN=submit
+      _ol_decide_submit
+    }
     return
   fi
   ol_shared touch "$OUTLAST_RUN_DIR/finished"
@@ -113,11 +116,20 @@ _ol_settle_out() {
   ol_bounded 5 bash -c 'grep -a " outlast: " "$1" | tail -n 8 >&"$2"' _ "$OUTLAST_STATE/job.log" "$OUTLAST_OUT_FD"
 }
 
+# The same folder on the other nodes. After TERM nothing can be started there any more, and a dead one would
+# be waited for.
+_ol_settle_nodes() {
+  local others="${OUTLAST_HOSTS[*]:1}"
+  [[ -n $others && $OUTLAST_ATTEMPT != 0 && $OUTLAST_CLASS != node && ! -e $OUTLAST_STATE/term ]] || return 0
+  ol_sched_on_each 30 "${others// /,}" rm -rf "$OUTLAST_LOCAL" || ol_log_warn "$OUTLAST_LOCAL stays on some nodes"
+}
+
 _ol_settle_end() {
   _ol_settle_out
   : >"$OUTLAST_STATE/settled"
   ol_courier_stop
   [[ -z ${OUTLAST_TIMER_PID:-} ]] || kill -s KILL "$OUTLAST_TIMER_PID" 2>/dev/null
+  _ol_settle_nodes
   cd / && rm -rf "$OUTLAST_LOCAL"
 }
 

@@ -1,0 +1,204 @@
+#!/usr/bin/env bats
+# The steps of a job's story that can be told without a launch.
+# shellcheck disable=SC2030,SC2031 # a test is a subshell, and that is wanted
+load job
+
+setup() {
+  a_job
+  OUTLAST_GENERATION=000000 OUTLAST_ATTEMPT=0 OUTLAST_CKPT_DIR=$OUTLAST_LOCAL/checkpoints OUTLAST_WHY=''
+  OUTLAST_ROOT=/nowhere OUTLAST_PYTHON=false OUTLAST_PYTHON_PATH=false OUTLAST_LEASE_WAIT_S=2
+  OUTLAST_HOLD='' OUTLAST_PROJECT_DIR=''
+  printf '#!/bin/bash\n' >"$OUTLAST_STATE/job.sh"
+  ol_run_pause() { return 0; }
+  chmod 750 "$OUTLAST_RUN_DIR"
+}
+
+opens() {
+  status_of ol_main_open 2>>"$OUTLAST_STATE/job.log"
+  local pid
+  for pid in "${OUTLAST_COURIER_PID:-}" "${OUTLAST_SIDECAR_PID:-}" "${OUTLAST_TIMER_PID:-}"; do
+    [[ -z $pid ]] || ends_with_the_test "$pid"
+  done
+}
+# A checkpoint of the job before, made durable by it.
+was_durable() { OUTLAST_GENERATION=000003 durable "$1" && touch "$OUTLAST_RUN_DIR/lease/000003.end"; }
+running() { printf 'state=running verdict=none restarts=0\n' >"$SCHED/state.$1"; }
+
+@test "main_open: a fresh run: the lease, the script, a start in the ledger, and go on" {
+  opens
+  [ "$status $OUTLAST_THEN" = "0 " ]
+  [ "$OUTLAST_GENERATION" = 000001 ]
+  [ -e "$OUTLAST_RUN_DIR/job.sh" ]
+  [[ $(event started) == *'"nodes":1,"durable_step":0,"generation":1,"version":"1.0"}' ]]
+}
+
+@test "main_open: a later job knows its parent and the durable step" {
+  was_durable 600
+  past 6 submitted successor=7
+  mv "$OUTLAST_STATE/history.jsonl" "$OUTLAST_RUN_DIR/events.jsonl"
+  opens
+  [ "$OUTLAST_PARENT $OUTLAST_DURABLE_AT_START" = "6 600" ]
+  [[ $(event started) == *'"durable_step":600,'* ]]
+}
+
+@test "main_open: a run that is another job's is left, and nothing of it is touched" {
+  was_durable 600
+  rm "$OUTLAST_RUN_DIR/lease/000003.end" "$OUTLAST_RUN_DIR/checkpoints/checkpoint-600/model.safetensors"
+  sed -i s/job=7/job=6/ "$OUTLAST_RUN_DIR/lease/000003"
+  running 6
+  echo 'the owner'\''s' >"$OUTLAST_RUN_DIR/job.sh"
+  opens
+  [ "$OUTLAST_THEN" = leave ]
+  [ -e "$OUTLAST_RUN_DIR/checkpoints/checkpoint-600" ]
+  grep -q owner "$OUTLAST_RUN_DIR/job.sh"
+  [ "$(event started)" = "" ]
+}
+
+@test "main_open: a finished run is left, a held one too, and no step of theirs is counted" {
+  touch "$OUTLAST_RUN_DIR/finished"
+  opens
+  [ "$OUTLAST_THEN" = leave ]
+  [ "$(event started)" = "" ]
+}
+
+@test "main_open: a run that is stuck is held" {
+  local job
+  for job in 4 5 6; do past "$job" started durable_step:=0; done
+  mv "$OUTLAST_STATE/history.jsonl" "$OUTLAST_RUN_DIR/events.jsonl"
+  opens
+  [ "$OUTLAST_THEN" = hold ]
+  [ -s "$OUTLAST_RUN_DIR/control/hold" ]
+}
+
+@test "main_open: a folder that cannot be used is left, and the log says so" {
+  rm -r "$OUTLAST_RUN_DIR"
+  touch "$OUTLAST_RUN_DIR"
+  opens
+  [ "$OUTLAST_THEN" = leave ]
+  grep -q 'set runs_dir' "$OUTLAST_STATE/job.log"
+}
+
+@test "main_open: a file system that thaws is waited for" {
+  OUTLAST_SHARED_LIMIT_S=1
+  export FROZEN=$SCHED/frozen
+  touch "$FROZEN"
+  mkdir() {
+    [[ ! -e $FROZEN ]] || sleep 60
+    command mkdir "$@"
+  }
+  export -f mkdir
+  ol_run_pause() { rm -f "$FROZEN"; }
+  opens
+  [ "$status $OUTLAST_THEN" = "0 " ]
+}
+
+@test "main_open: one that does not thaw in this job leaves the run to a later one" {
+  OUTLAST_SHARED_LIMIT_S=1
+  OUTLAST_STARTED_S=$(($(now) - 3299))
+  mkdir() { sleep 60; }
+  export -f mkdir
+  opens
+  [ "$OUTLAST_CLASS $OUTLAST_THEN" = "storage submit" ]
+}
+
+@test "main_open: TERM before the run was ours is nobody's end" {
+  OUTLAST_SHARED_LIMIT_S=1
+  mkdir() { sleep 60; }
+  export -f mkdir
+  ol_run_pause() { return 1; }
+  touch "$OUTLAST_STATE/term"
+  opens
+  [ "$OUTLAST_THEN" = leave ]
+  [ ! -s "$SCHED/told" ]
+}
+
+@test "main_open: a lease that nobody can judge leads to a later job, not to the end of the chain" {
+  was_durable 600
+  rm "$OUTLAST_RUN_DIR/lease/000003.end"
+  sed -i s/job=7/job=6/ "$OUTLAST_RUN_DIR/lease/000003"
+  ol_sched_state() { return 2; }
+  opens
+  [ "$OUTLAST_CLASS $OUTLAST_THEN" = "storage submit" ]
+}
+
+@test "main_open: checkpoints that do not answer are waited for: 0 would be a fresh start" {
+  was_durable 600
+  ol_checkpoint_durable() {
+    [[ -e $SCHED/asked ]] || { touch "$SCHED/asked" && return 2; }
+    echo "600 $OUTLAST_RUN_DIR/checkpoints/checkpoint-600"
+  }
+  opens
+  [ "$OUTLAST_DURABLE_AT_START" = 600 ]
+}
+
+@test "main_open: on shared storage a checkpoint that the job before could not mark any more is not lost" {
+  OUTLAST_STORAGE=shared OUTLAST_CKPT_DIR=$OUTLAST_RUN_DIR/checkpoints
+  checkpoint 600
+  mkdir "$OUTLAST_CKPT_DIR/checkpoint-650" # this one was being written
+  opens
+  [ "$OUTLAST_DURABLE_AT_START" = 600 ]
+  ol_checkpoint_drop_torn
+  [ "$(entries "$OUTLAST_CKPT_DIR")" = checkpoint-600 ]
+}
+
+@test "main_open: a prepare step that fails holds the run; one that was done is not done again" {
+  ol_job_prepare() { echo "no such corpus" && return 1; }
+  ol_attempt_prepare() {
+    OUTLAST_WHY="the job's prepare step failed: no such corpus"
+    return 1
+  }
+  opens
+  [ "$OUTLAST_CLASS $OUTLAST_THEN" = "launch hold" ]
+}
+
+@test "main: the margin doubles after a job that was cut off, up to a third of the walltime, and never shrinks" {
+  _ol_main_margin
+  [ "$OUTLAST_MARGIN_S" = 300 ]
+  past 6 ended class=walltime_late margin_s:=300
+  _ol_main_margin
+  [ "$OUTLAST_MARGIN_S" = 600 ]
+  past 6 ended class=walltime_late margin_s:=900
+  _ol_main_margin
+  [ "$OUTLAST_MARGIN_S" = 1200 ]
+  OUTLAST_MARGIN_S=2000
+  _ol_main_margin
+  [ "$OUTLAST_MARGIN_S" = 2000 ]
+}
+
+@test "main_insure: submits at the launch where the job wants that, and only there" {
+  OUTLAST_GENERATION=000003
+  ol_main_insure
+  [ ! -s "$SCHED/told" ]
+  OUTLAST_SUCCESSOR=launch
+  status_of ol_main_insure 2>/dev/null
+  told 'submit demo.4 depend=7 .*'
+}
+
+@test "main_interrupted: TERM, a wish, the clock and a stall each have their class" {
+  OUTLAST_GENERATION=000003 OUTLAST_GENERATION_MINE=1
+  _class() {
+    OUTLAST_CLASS='' OUTLAST_NEXT_ID=''
+    status_of ol_main_interrupted 'prepare' 2>/dev/null
+    printf '%s' "$OUTLAST_CLASS"
+  }
+  [ "$(_class)" = storage ]
+  touch "$OUTLAST_STATE/deadline"
+  [ "$(_class)" = walltime ]
+  touch "$OUTLAST_STATE/stop"
+  [ "$(_class)" = stopped ]
+  touch "$OUTLAST_STATE/term"
+  printf 'state=ending verdict=cancelled restarts=0\n' >"$SCHED/state.7"
+  [ "$(_class)" = cancelled ]
+}
+
+@test "main: the wait after a rapid crash ends when people or the clock say so" {
+  OUTLAST_DELAY_S=60
+  local file
+  for file in term stop deadline; do
+    touch "$OUTLAST_STATE/$file"
+    run -2 _ol_main_wait
+    rm "$OUTLAST_STATE/$file"
+  done
+  OUTLAST_DELAY_S=0
+  run -0 _ol_main_wait
+}
