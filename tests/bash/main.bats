@@ -160,9 +160,9 @@ running() { printf 'state=running verdict=none restarts=0\n' >"$SCHED/state.$1";
   past 6 ended class=walltime_late margin_s:=900
   _ol_main_margin
   [ "$OUTLAST_MARGIN_S" = 1200 ]
-  OUTLAST_MARGIN_S=2000
+  OUTLAST_MARGIN_S=1500
   _ol_main_margin
-  [ "$OUTLAST_MARGIN_S" = 2000 ]
+  [ "$OUTLAST_MARGIN_S" = 1500 ]
 }
 
 @test "main_insure: submits at the launch where the job wants that, and only there" {
