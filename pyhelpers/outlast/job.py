@@ -20,6 +20,10 @@ class Checkpoint:
     quiet_s: int = 60
     prefix: str = ""
     complete: str = ""
+    resume: tuple[str, ...] = ()
+    save_signal: str = schema.choice("", "USR1")
+    saves_on_stop: bool = False
+    sharded: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,7 @@ def check(job: Job, site: Site, preset: Preset) -> None:
     _check_command(job)
     _check_restarts(job)
     _check_times(job)
-    _check_storage(job, site, preset)
+    _check_storage(job, site)
     _check_secrets(job)
     _check_online(job, site)
 
@@ -208,7 +212,7 @@ def _check_times(job: Job) -> None:
         )
 
 
-def _check_storage(job: Job, site: Site, preset: Preset) -> None:
+def _check_storage(job: Job, site: Site) -> None:
     if job.checkpoint.storage == "shared":
         return
     if not site.local_is_disk:
@@ -216,7 +220,7 @@ def _check_storage(job: Job, site: Site, preset: Preset) -> None:
             f"{site.name} has no node-local disk that is known ({site.local_dir} may be memory); "
             "type --set checkpoint.storage=shared"
         )
-    if preset.sharded:
+    if job.checkpoint.sharded:
         raise Refused(
             f"preset {job.preset} writes parts of a checkpoint on many nodes, and storage = local copies those of "
             "the first node only; type --set checkpoint.storage=shared"

@@ -76,7 +76,8 @@ def typed(key: str, value: object, kind: Key, where: str) -> object:
     if type(value) is not kind.type or (isinstance(value, int) and value < 0):
         raise Refused(f"{where}: {key} is {_NAMES[kind.type]}, not {value!r}")
     if kind.one_of and value not in kind.one_of:
-        raise Refused(f"{where}: {key} is one of {', '.join(kind.one_of)}, not {value!r}")
+        known = ", ".join(one or "empty" for one in kind.one_of)
+        raise Refused(f"{where}: {key} is one of {known}, not {value!r}")
     return value
 
 

@@ -84,13 +84,13 @@ def _command(plan: Plan) -> list[Row]:
     return [
         ("COMMAND", tuple(word.replace("{target_step}", str(target)) for word in plan.job.command)),
         ("PRESET", plan.job.preset),
-        ("RESUME_ARGS", plan.preset.resume),
+        ("RESUME_ARGS", plan.job.checkpoint.resume),
         ("STEP_REGEX", plan.job.progress.step_regex.replace("{target_step}", str(target or "[0-9]+"))),
         ("STEP_ZERO_COUNTS", plan.preset.step_zero_counts),
         ("TARGET_STEP", target),
         ("FINISH_REGEX", plan.job.progress.finish_regex),
-        ("SAVE_SIGNAL", plan.preset.save_signal),
-        ("SAVES_ON_STOP", plan.preset.saves_on_stop),
+        ("SAVE_SIGNAL", plan.job.checkpoint.save_signal),
+        ("SAVES_ON_STOP", plan.job.checkpoint.saves_on_stop),
     ]
 
 
@@ -98,7 +98,7 @@ def _checkpoints(plan: Plan) -> list[Row]:
     ckpt = plan.job.checkpoint
     return [
         ("STORAGE", ckpt.storage),
-        ("SHARDED", plan.preset.sharded),
+        ("SHARDED", ckpt.sharded),
         ("CKPT_PREFIX", ckpt.prefix),
         ("CKPT_COMPLETE", ckpt.complete),
         ("CKPT_QUIET_S", ckpt.quiet_s),

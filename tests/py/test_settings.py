@@ -101,3 +101,10 @@ def test_prepare_is_there_only_if_the_job_has_it(tmp_path: Path) -> None:
     plan = trees.plan(trees.make(tmp_path))
     more = replace(plan, job=replace(plan.job, prepare=("make index",)))
     assert "ol_job_prepare()" in settings.functions(more)
+
+
+def test_a_job_says_what_its_trainer_can_do_and_else_the_preset_does(tmp_path: Path) -> None:
+    own = block(tmp_path, "checkpoint.save_signal=USR1", "checkpoint.saves_on_stop=true")
+    assert (own["OUTLAST_SAVE_SIGNAL"], own["OUTLAST_SAVES_ON_STOP"]) == ("USR1", "1")
+    presets = block(tmp_path / "other")
+    assert (presets["OUTLAST_SAVE_SIGNAL"], presets["OUTLAST_SAVES_ON_STOP"]) == ("", "0")
