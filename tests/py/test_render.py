@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,13 @@ def test_every_job_of_every_site_is_as_in_golden(tmp_path: Path, name: str, job:
 def test_golden_has_no_job_that_is_gone() -> None:
     files = (ROOT / "tests/golden").glob("*/*.sh")
     assert sorted((file.parent.name, file.stem) for file in files) == sorted(ALL)
+
+
+def test_the_anatomy_shows_the_script_as_it_is() -> None:
+    page = (ROOT / "docs/anatomy.md").read_text()
+    script = iter((ROOT / "tests/golden/aurora/1b-256n.sh").read_text().splitlines())
+    shown = [line for block in re.findall(r"```bash\n(.*?)```", page, re.S) for line in block.splitlines()]
+    assert [line for line in shown if line.strip() != "…" and line not in script] == []
 
 
 def shellcheck(script: str) -> str:

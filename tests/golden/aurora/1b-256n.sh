@@ -2,7 +2,7 @@
 #PBS -N 1b-256n
 #PBS -A ABC123
 #PBS -q prod
-#PBS -l select=260
+#PBS -l select=256
 #PBS -l place=scatter
 #PBS -l walltime=12:00:00
 #PBS -l filesystems=home:flare
@@ -23,7 +23,7 @@ OUTLAST_RUN='1b-256n'
 OUTLAST_RUNS_DIR='/lus/flare/projects/ABC123/'"$USER"'/outlast'
 OUTLAST_PROJECT_DIR=''
 OUTLAST_NODES=256
-OUTLAST_SPARES=4
+OUTLAST_SPARES=0
 OUTLAST_WALLTIME_S=43200
 OUTLAST_QUEUE='prod'
 OUTLAST_EXCLUDE=''
