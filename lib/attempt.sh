@@ -89,18 +89,19 @@ _ol_attempt_port() {
   printf '%d\n' "$port"
 }
 
-# The user's command with its placeholders filled; `{resume}` alone becomes the preset's words or nothing.
+# The user's command with its placeholders filled; `{resume}` alone becomes the preset's words or nothing. The
+# quotes keep an & of a path from being bash 5.2's word for what was replaced.
 _ol_attempt_command() {
   local word words=() ranks=$((OUTLAST_NODES * OUTLAST_RANKS_PER_NODE))
   for word in "${OUTLAST_COMMAND[@]}"; do
     if [[ $word == '{resume}' ]]; then
-      [[ -z $OUTLAST_RESUME ]] || words+=("${OUTLAST_RESUME_ARGS[@]//'{ckpt}'/$OUTLAST_RESUME}")
+      [[ -z $OUTLAST_RESUME ]] || words+=("${OUTLAST_RESUME_ARGS[@]//'{ckpt}'/"$OUTLAST_RESUME"}")
       continue
     fi
-    word=${word//'{ckpt_dir}'/$OUTLAST_CKPT_DIR}
-    word=${word//'{nodes}'/$OUTLAST_NODES}
-    word=${word//'{ranks}'/$ranks}
-    words+=("${word//'{run}'/$OUTLAST_RUN}")
+    word=${word//'{ckpt_dir}'/"$OUTLAST_CKPT_DIR"}
+    word=${word//'{nodes}'/"$OUTLAST_NODES"}
+    word=${word//'{ranks}'/"$ranks"}
+    words+=("${word//'{run}'/"$OUTLAST_RUN"}")
   done
   OUTLAST_WORDS=("${words[@]}")
 }
@@ -141,7 +142,8 @@ _ol_attempt_launch() { # MASTER
   printf 'running\n' >"$OUTLAST_STATE/ranks"
   (
     trap - TERM USR1 EXIT
-    exec {OL_NAP_FD}>&- {OUTLAST_OUT_FD}>&-
+    exec {OUTLAST_OUT_FD}>&-
+    [[ -z ${OL_NAP_FD:-} ]] || exec {OL_NAP_FD}>&-
     _ol_attempt_environment "$1"
     cd "$OUTLAST_PROJECT" || exit 72
     ol_job_setup || {

@@ -1,9 +1,10 @@
 # shellcheck shell=bash
 # lib/checkpoint.sh - checkpoints that one rank writes: node-local while training, durable beside it
 #
-# A checkpoint is an entry PREFIX-and-number in a folder (checkpoint-600, step-600). It is complete when the
-# preset's last file is there and nothing in it has changed for a while. It is durable when it lies in
-# RUN/checkpoints/ with a MANIFEST.json, which is written last.
+# A checkpoint is an entry PREFIX-and-number in a folder: a folder (checkpoint-600) or a file (step-600.ckpt). It
+# is complete when the preset's last file is there and nothing in it has changed for a while. It is durable when it
+# lies in RUN/checkpoints/ with a MANIFEST.json, which is written last: inside a folder, beside a file that the
+# trainer wrote there itself. A file that is copied there lies in a folder of its name.
 #
 # Functions
 #   ol_checkpoint_complete [QUIET_S]  print `STEP PATH` of the complete checkpoints where the trainer writes, by step
@@ -89,7 +90,7 @@ _ol_checkpoint_manifest() { # STEP PATH
     files+="${files:+,$'\n'}    {${fields#,}}"
     total=$((total + bytes))
     count=$((count + 1))
-  done < <(find "$2" -type f ! -name MANIFEST.json ! -name .MANIFEST.json -printf '%s %P\0' | sort -z -k 2)
+  done < <(find "$2" -type f ! -name MANIFEST.json ! -name MANIFEST.json.new -printf '%s %P\0' | sort -z -k 2)
   printf '{"step":%d,"files":%d,"bytes":%d,"run":"%s","job":"%s","restart":%d,"attempt":%d,"written":%(%s)T,\n  "list":[\n%s\n  ]}\n' \
     "$1" "$count" "$total" "$OUTLAST_RUN" "$OUTLAST_JOB_ID" "$OUTLAST_RESTART" "$OUTLAST_ATTEMPT" -1 "$files"
 }
@@ -98,7 +99,31 @@ _ol_checkpoint_manifest() { # STEP PATH
 # Print `FILES BYTES`: what a manifest says, what a folder holds.
 _ol_checkpoint_said() { sed -nE '1s/.*"files":([0-9]+),"bytes":([0-9]+).*/\1 \2/p' "$1"; }
 _ol_checkpoint_found() {
-  find "$1" -type f ! -name MANIFEST.json ! -name .MANIFEST.json -printf '%s\n' | awk '{ n++; s += $1 } END { printf "%d %d\n", n, s }'
+  find "$1" -type f ! -name MANIFEST.json ! -name MANIFEST.json.new -printf '%s\n' | awk '{ n++; s += $1 } END { printf "%d %d\n", n, s }'
+}
+
+# Print where the manifest of PATH is.
+_ol_checkpoint_paper() {
+  local name=${1##*/}
+  if [[ -d $1 ]]; then printf '%s\n' "$1/MANIFEST.json"; else printf '%s\n' "${1%"$name"}.$name.MANIFEST.json"; fi
+}
+
+# In shared storage the trainer has written in place; only the manifest is missing.
+_ol_checkpoint_mark() { # MANIFEST_FILE PATH
+  local paper
+  paper=$(_ol_checkpoint_paper "$2")
+  cp "$1" "$paper.new" && sync -f "$2" && mv "$paper.new" "$paper"
+}
+
+# Print `STEP NAME` of those with a manifest in this folder, newest first.
+_ol_checkpoint_marked() { # PREFIX
+  local name paper step
+  for name in "$1"[0-9]*; do
+    paper=$(_ol_checkpoint_paper "$name")
+    [[ -e $name && -e $paper ]] || continue
+    step=${name#"$1"}
+    printf '%d %s\n' "$((10#${step%%[!0-9]*}))" "$name"
+  done | sort -rn
 }
 
 # The trainer may prune its folder while we copy, so the files are linked aside first, and what arrived is
@@ -117,8 +142,7 @@ _ol_checkpoint_copy() { # STEP SRC ASIDE CHECKPOINTS NAME LEASE GENERATION MANIF
   [[ $said == "$found" ]] || return 1
   newest=$(find "$lease" -name '[0-9][0-9][0-9][0-9][0-9][0-9]' -printf '%f\n' | sort | tail -n 1) || return 1
   [[ $newest == "$7" ]] || return 3
-  cp "$8" "$into/.incoming-$name/.MANIFEST.json" && sync -f "$into/.incoming-$name" || return 1
-  mv "$into/.incoming-$name/.MANIFEST.json" "$into/.incoming-$name/MANIFEST.json" || return 1
+  _ol_checkpoint_mark "$8" "$into/.incoming-$name" || return 1
   rm -rf "$into/.trash-$name"
   [[ ! -e $into/$name ]] || mv "$into/$name" "$into/.trash-$name" || return 1
   mv "$into/.incoming-$name" "$into/$name"
@@ -127,13 +151,8 @@ _ol_checkpoint_copy() { # STEP SRC ASIDE CHECKPOINTS NAME LEASE GENERATION MANIF
 # Run one of these functions, with those it calls, in a child.
 _ol_checkpoint_child() { # ol_bounded|ol_bounded_print SEC FUNCTION ARGS...
   local text
-  text=$(declare -f "$3" _ol_checkpoint_said _ol_checkpoint_found)
+  text=$(declare -f "$3" _ol_checkpoint_said _ol_checkpoint_found _ol_checkpoint_paper _ol_checkpoint_mark _ol_checkpoint_marked)
   "$1" "$2" bash -c "set -o pipefail; $text; $3 \"\$@\"" _ "${@:4}"
-}
-
-# In shared storage the trainer has written in place; only the manifest is missing.
-_ol_checkpoint_mark() { # MANIFEST_FILE PATH
-  cp "$1" "$2/.MANIFEST.json" && sync -f "$2" && mv "$2/.MANIFEST.json" "$2/MANIFEST.json"
 }
 
 ol_checkpoint_keep() {
@@ -161,34 +180,36 @@ ol_checkpoint_keep() {
 
 # Only what has a manifest of ours is removed; renamed first, so that a half removed one is never offered.
 # With it goes what a killed removal or copy has left.
+_ol_checkpoint_thin() { # CHECKPOINTS PREFIX KEEP
+  local name
+  cd "$1" || return
+  rm -rf .trash-* .incoming-*
+  _ol_checkpoint_marked "$2" | tail -n "+$(($3 + 1))" | while read -r _ name; do
+    rm -f ".$name.MANIFEST.json"
+    mv "$name" ".trash-$name" && rm -rf ".trash-$name"
+  done
+}
+
 ol_checkpoint_prune() {
-  # shellcheck disable=SC2016 # expanded by the child
-  ol_bounded 600 bash -c 'cd "$1" || exit; rm -rf .trash-* .incoming-*
-    for f in "$2"[0-9]*; do
-      [[ -e $f/MANIFEST.json ]] || continue
-      n=${f#"$2"}; echo "${n%%[!0-9]*} $f"
-    done | sort -rn | tail -n "+$(($3 + 1))" | while read -r _ f; do mv "$f" ".trash-$f" && rm -rf ".trash-$f"; done' _ \
-    "$OUTLAST_RUN_DIR/checkpoints" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_CKPT_KEEP"
+  _ol_checkpoint_child ol_bounded 600 _ol_checkpoint_thin "$OUTLAST_RUN_DIR/checkpoints" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_CKPT_KEEP"
 }
 
 # A checkpoint whose files do not add up to its manifest goes to quarantine. One that cannot be read does not:
 # that is no answer.
 _ol_checkpoint_newest() { # RUN PREFIX
-  local path step said found
+  local path step paper said found
   cd "$1/checkpoints" && ls >/dev/null || return 2
   while read -r step path; do
-    said=$(_ol_checkpoint_said "$path/MANIFEST.json") && found=$(_ol_checkpoint_found "$path") || return 2
+    paper=$(_ol_checkpoint_paper "$path")
+    said=$(_ol_checkpoint_said "$paper") && found=$(_ol_checkpoint_found "$path") || return 2
     if [[ $said == "$found" ]]; then
       printf '%d %s\n' "$step" "$PWD/$path"
       return 0
     fi
     printf '%s: MANIFEST.json says %s (files, bytes), found %s\n' "$path" "${said:-nothing}" "$found" >>"../quarantine/why.txt"
     mv "$path" "../quarantine/$path.$(date +%s)"
-  done < <(for path in "$2"[0-9]*; do
-    [[ -e $path/MANIFEST.json ]] || continue
-    step=${path#"$2"}
-    printf '%d %s\n' "$((10#${step%%[!0-9]*}))" "$path"
-  done | sort -rn)
+    rm -f ".$path.MANIFEST.json"
+  done < <(_ol_checkpoint_marked "$2")
   return 1
 }
 
@@ -203,20 +224,25 @@ ol_checkpoint_durable() {
   return "$status"
 }
 
+_ol_checkpoint_drop() { # RUN PREFIX
+  local name paper
+  cd "$1/checkpoints" || return
+  for name in "$2"[0-9]*; do
+    paper=$(_ol_checkpoint_paper "$name")
+    [[ -e $name && ! -e $paper ]] || continue
+    printf '%s: never complete\n' "$name" >>../quarantine/why.txt
+    mv "$name" "../quarantine/$name.$(date +%s)"
+  done
+}
+
 ol_checkpoint_drop_torn() {
-  # shellcheck disable=SC2016 # expanded by the child
-  ol_shared bash -c 'cd "$1/checkpoints" || exit
-    for f in "$2"[0-9]*; do
-      [[ -e $f && ! -e $f/MANIFEST.json ]] || continue
-      echo "$f: never complete" >>../quarantine/why.txt
-      mv "$f" "../quarantine/$f.$(date +%s)"
-    done' _ "$OUTLAST_RUN_DIR" "$OUTLAST_CKPT_PREFIX"
+  _ol_checkpoint_child ol_bounded "${OUTLAST_SHARED_LIMIT_S:-20}" _ol_checkpoint_drop "$OUTLAST_RUN_DIR" "$OUTLAST_CKPT_PREFIX"
 }
 
 # SRC may be empty: then the trainer starts anew and must see no checkpoint. What a rank of the attempt
 # before left is newer or incomplete; it is moved out of the trainer's sight, the last one is kept for a look.
 ol_checkpoint_arrange() { # SRC DIR PREFIX
-  local src=$1 dir=$2 prefix=$3 name=${1##*/} path
+  local src=$1 dir=$2 prefix=$3 name=${1##*/} path new=$2/.arriving.$$
   mkdir -p "$dir" || return
   for path in "$dir/$prefix"[0-9]*; do
     [[ -e $path ]] || continue
@@ -227,6 +253,7 @@ ol_checkpoint_arrange() { # SRC DIR PREFIX
     mv "$path" "$dir/.unused" || return
   done
   [[ -n $src && ! -e $dir/$name ]] || return 0
-  rm -rf "$dir/.arriving"
-  cp -r "$src" "$dir/.arriving" && mv "$dir/.arriving" "$dir/$name"
+  rm -rf "$dir"/.arriving.*
+  [[ ! -f $src/$name ]] || src=$src/$name # the trainer wrote a file
+  cp -r "$src" "$new" && mv "$new" "$dir/$name"
 }

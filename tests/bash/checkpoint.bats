@@ -200,6 +200,43 @@ ranks() { printf '%s\n' "$*" >"$OUTLAST_STATE/ranks"; }
   [ "$(entries "$OUTLAST_RUN_DIR/checkpoints")" = "checkpoint-10 checkpoint-100 checkpoint-110 checkpoint-120 checkpoint-90 mine" ]
 }
 
+@test "checkpoint: a file that the trainer wrote is copied, offered and counted like a folder" {
+  OUTLAST_CKPT_PREFIX=step- OUTLAST_CKPT_KEEP=1
+  owns_the_run
+  local step
+  for step in 20 40; do
+    echo "weights $step" >"$OUTLAST_CKPT_DIR/step-$step.ckpt"
+    status_of ol_checkpoint_keep "$step" "$OUTLAST_CKPT_DIR/step-$step.ckpt" 2>/dev/null
+    [ "$status" = 0 ]
+  done
+  ol_checkpoint_prune
+  run -0 ol_checkpoint_durable
+  [ "$output" = "40 $OUTLAST_RUN_DIR/checkpoints/step-40.ckpt" ]
+  [ "$(entries "$OUTLAST_RUN_DIR/checkpoints")" = step-40.ckpt ]
+  ol_checkpoint_arrange "${output#* }" "$OUTLAST_CKPT_DIR" step-
+  [ "$(cat "$OUTLAST_CKPT_DIR/step-40.ckpt")" = "weights 40" ]
+}
+
+@test "checkpoint: on shared storage a file has its manifest beside it, and the trainer's folder shows no more" {
+  shared
+  OUTLAST_CKPT_PREFIX=step- OUTLAST_CKPT_KEEP=1
+  local step
+  for step in 20 40; do
+    echo "weights $step" >"$OUTLAST_CKPT_DIR/step-$step.ckpt"
+    status_of ol_checkpoint_keep "$step" "$OUTLAST_CKPT_DIR/step-$step.ckpt" 2>/dev/null
+    [ "$status" = 0 ]
+  done
+  ol_checkpoint_prune
+  touch "$OUTLAST_CKPT_DIR/step-60.ckpt"
+  ol_checkpoint_drop_torn
+  [ "$(ls "$OUTLAST_CKPT_DIR")" = step-40.ckpt ]
+  run -0 ol_checkpoint_durable
+  [ "$output" = "40 $OUTLAST_CKPT_DIR/step-40.ckpt" ]
+  echo more >>"$OUTLAST_CKPT_DIR/step-40.ckpt"
+  run -1 ol_checkpoint_durable
+  [ -z "$(entries "$OUTLAST_CKPT_DIR")" ]
+}
+
 @test "checkpoint_prune: clears up what a killed removal or copy left" {
   mkdir "$OUTLAST_RUN_DIR/checkpoints/.trash-checkpoint-5" "$OUTLAST_RUN_DIR/checkpoints/.incoming-checkpoint-7"
   ol_checkpoint_prune
