@@ -125,6 +125,7 @@ def check(job: Job, site: Site, preset: Preset) -> None:
     """
     _check_shape(job)
     _check_account(job, site)
+    _check_scheduler(job, site)
     _check_directives(job)
     _check_command(job)
     _check_restarts(job)
@@ -162,6 +163,15 @@ def _check_account(job: Job, site: Site) -> None:
             f'{site.name} needs an account; type --account NAME, or put account = "NAME" '
             f"under [site.{site.name}] in ~/.config/outlast/config.toml"
         )
+
+
+def _check_scheduler(job: Job, site: Site) -> None:
+    lacks = {"exclude": "leave it out, PBS cannot keep a job off a node"}
+    if site.scheduler != "pbs":
+        lacks = {key: "only PBS takes it; leave it out" for key in ("select", "filesystems")}
+    for key, advice in lacks.items():
+        if getattr(job, key):
+            raise Refused(f"{site.name} has scheduler {site.scheduler}, which takes no {key}; {advice}")
 
 
 def _check_directives(job: Job) -> None:

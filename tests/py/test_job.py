@@ -65,6 +65,14 @@ def test_check_takes(tmp_path: Path, assignment: str) -> None:
     check(tmp_path, assignment)
 
 
+def test_check_refuses_what_the_scheduler_cannot_do(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="lake has scheduler slurm, which takes no filesystems; only PBS takes it"):
+        check(tmp_path, "filesystems=home")
+    pbs = trees.SITE.replace('"slurm"', '"pbs"').replace("[queues.batch]", 'launcher = "pals"\n\n[queues.batch]', 1)
+    with pytest.raises(Refused, match="takes no exclude; leave it out, PBS cannot keep a job off a node"):
+        check(tmp_path, "exclude=lake7", site=pbs)
+
+
 def test_check_takes_online_without_a_proxy_where_none_is_needed(tmp_path: Path) -> None:
     check(tmp_path, "online=true", site=trees.SITE.replace("[queues.batch]", "internet = true\n\n[queues.batch]", 1))
 
