@@ -166,10 +166,11 @@ def _check_account(job: Job, site: Site) -> None:
 
 
 def _check_scheduler(job: Job, site: Site) -> None:
-    lacks = {"exclude": "leave it out, PBS cannot keep a job off a node"}
-    if site.scheduler != "pbs":
-        lacks = {key: "only PBS takes it; leave it out" for key in ("select", "filesystems")}
-    for key, advice in lacks.items():
+    if site.scheduler == "pbs":
+        lacks, advice = ["exclude"], "leave it out, PBS cannot keep a job off a node"
+    else:
+        lacks, advice = ["select", "filesystems"], "only PBS takes it; leave it out"
+    for key in lacks:
         if getattr(job, key):
             raise Refused(f"{site.name} has scheduler {site.scheduler}, which takes no {key}; {advice}")
 
