@@ -26,8 +26,8 @@
 
 _ol_slurm_gives_no_answer() {
   [[ $1 == *"Unable to contact"* || $1 == *"Socket timed out"* || $1 == *"onnection"* ||
-    $1 == *"Unexpected message received"* || $1 == *"Zero Bytes"* || $1 == *"emporarily unable"* ||
-    $1 == *"try again"* || -z $1 ]]
+    $1 == *"Unexpected message received"* || $1 == *"Zero Bytes"* || $1 == *"emporarily una"* ||
+    $1 == *"standby mode"* || $1 == *"uthentication error"* || $1 == *"Munge "* || $1 == *"try again"* || -z $1 ]]
 }
 
 # sbatch inside a job leaks the parent's shape (SLURM_NTASKS, ...) into the child, and SBATCH_* of the
@@ -53,8 +53,9 @@ ol_sched_submit() {
     esac
   done
   if answer=$(_ol_slurm_sbatch --job-name="$name" "${args[@]}" "$script" 2>&1); then
-    answer=${answer##*$'\n'}
-    printf '%s\n' "${answer%%;*}"
+    # `4711`, or `4711;CLUSTER`; a site's own words may stand around it.
+    [[ $'\n'$answer$'\n' =~ $'\n'([0-9]+)(;[^$'\n']*)?$'\n' ]] || return 2
+    printf '%s\n' "${BASH_REMATCH[1]}"
   elif _ol_slurm_gives_no_answer "$answer"; then
     return 2
   else
@@ -115,10 +116,10 @@ ol_sched_state() {
   [[ $id != "${SLURM_JOB_ID:-}" ]] || mine=1
   verdict=$(_ol_slurm_verdict "$state" "$reason" "${restarts:-0}" "$preempted" "$mine")
   case $state in
-    PENDING | REQUEUE*) phase=pending ;;
-    RUNNING | CONFIGURING | SUSPENDED) phase=running ;;
-    COMPLETING) phase=ending ;;
-    *) phase=ended ;;
+    PENDING | REQUEUE* | SPECIAL_EXIT | RESV_DEL_HOLD) phase=pending ;;
+    COMPLETING | STAGE_OUT) phase=ending ;;
+    COMPLETED | CANCELLED* | FAILED | TIMEOUT | NODE_FAIL | PREEMPTED | OUT_OF_MEMORY | BOOT_FAIL | DEADLINE | REVOKED) phase=ended ;;
+    *) phase=running ;; # also stopped, signalled, resized: it holds its nodes
   esac
   printf 'state=%s verdict=%s restarts=%d\n' "$phase" "$verdict" "${restarts:-0}"
 }
