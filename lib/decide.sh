@@ -77,6 +77,9 @@ _ol_decide_guarded() {
   if [[ $OUTLAST_THEN == submit && $OUTLAST_CHAIN == 0 ]]; then
     OUTLAST_THEN=stop
     OUTLAST_WHY="chaining is off"
+  elif [[ $OUTLAST_THEN == submit && -e $OUTLAST_STATE/hold ]]; then
+    OUTLAST_THEN=stop
+    OUTLAST_WHY="control/hold is set"
   fi
 }
 

@@ -28,12 +28,25 @@ ol_stop_ask() {
   printf '%s\n' "$reason" >"$OUTLAST_STATE/asked"
   OUTLAST_STOP_REASON=$reason OUTLAST_STOP_STAGE=0
   printf -v OUTLAST_STOP_S '%(%s)T' -1
+  OUTLAST_STOP_ASKED_S=$OUTLAST_STOP_S OUTLAST_STOP_CKPT=''
+  [[ ! -s $OUTLAST_STATE/local_step ]] || read -r OUTLAST_STOP_CKPT _ <"$OUTLAST_STATE/local_step"
   ol_ledger_add signal name=stop from="$reason"
   ol_log_info "asking the training to stop: $reason"
   : >"$OUTLAST_LOCAL/stop"
   if [[ -n $OUTLAST_SAVE_SIGNAL && $OUTLAST_SAVES_ON_STOP == 0 ]]; then
     ol_sched_signal_launch "$OUTLAST_LAUNCH_PID" save
   fi
+}
+
+# A person who stops a run does not want to lose half an hour of it: a trainer that cannot save on request
+# goes on to its next checkpoint, if one is expected in time. (`outlast cancel` does not wait.)
+_ol_stop_waits_for_checkpoint() { # NOW_S
+  local step=''
+  [[ $OUTLAST_STOP_REASON == stop && $OUTLAST_SAVES_ON_STOP == 0 && -z $OUTLAST_SAVE_SIGNAL ]] || return 1
+  [[ ! -e $OUTLAST_STATE/deadline && ! -e $OUTLAST_STATE/term ]] || return 1
+  (($1 - OUTLAST_STOP_ASKED_S < OUTLAST_CKPT_INTERVAL_S * 3 / 2)) || return 1
+  [[ ! -s $OUTLAST_STATE/local_step ]] || read -r step _ <"$OUTLAST_STATE/local_step"
+  [[ $step == "$OUTLAST_STOP_CKPT" ]]
 }
 
 # When to go from asking to TERM: seconds after the request.
@@ -76,6 +89,10 @@ ol_stop_push() {
   fi
   [[ $OUTLAST_STOP_REASON != peers ]] || limit_s=10
   printf -v now_s '%(%s)T' -1
+  if ((OUTLAST_STOP_STAGE == 0)) && _ol_stop_waits_for_checkpoint "$now_s"; then
+    OUTLAST_STOP_S=$now_s
+    return
+  fi
   waited_s=$((now_s - OUTLAST_STOP_S))
   if ((OUTLAST_STOP_STAGE == 0)); then
     term_s=$(_ol_stop_term_after)

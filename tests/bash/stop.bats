@@ -127,3 +127,22 @@ asked_before() { OUTLAST_STOP_S=$((OUTLAST_STOP_S - $1)); }
   kill -0 "$other"
   [ ! -s "$SCHED/told" ]
 }
+
+@test "stop_push: a person's stop waits for the next checkpoint of a trainer that cannot save on request" {
+  OUTLAST_SAVE_SIGNAL='' OUTLAST_SAVES_ON_STOP=0 OUTLAST_CKPT_INTERVAL_S=1800
+  echo "100 1" >"$OUTLAST_STATE/local_step"
+  ol_stop_ask stop
+  ol_stop_push
+  [ ! -s "$SCHED/told" ]
+  echo "200 2" >"$OUTLAST_STATE/local_step"
+  ol_stop_push
+  [ -s "$SCHED/told" ]
+}
+
+@test "stop_push: the deadline, or a checkpoint that does not come, ends that wait" {
+  OUTLAST_SAVE_SIGNAL='' OUTLAST_SAVES_ON_STOP=0 OUTLAST_CKPT_INTERVAL_S=1800
+  ol_stop_ask stop
+  OUTLAST_STOP_ASKED_S=$((OUTLAST_STOP_ASKED_S - 2700))
+  ol_stop_push
+  [ -s "$SCHED/told" ]
+}
