@@ -15,13 +15,17 @@
 
 # Status 1: no folder of our own on this node. /tmp may be shared, so nobody else's folder is taken.
 _ol_run_local() {
-  local sum
-  # Two queues of one machine may count alike; a job and its requeue share run and number.
+  local sum base old
+  # Two queues of one machine may count alike. A job and its requeue share run and number, and of a copy that was
+  # cut off with its host the last words may come when the next one has started: it cleans up after itself alone.
   sum=$(cksum <<<"$OUTLAST_RUN_DIR")
-  OUTLAST_LOCAL=$OUTLAST_LOCAL_BASE/outlast.$OUTLAST_JOB_ID.${sum%% *}
+  base=$OUTLAST_LOCAL_BASE/outlast.$OUTLAST_JOB_ID.${sum%% *}
+  OUTLAST_LOCAL=$base.$OUTLAST_RESTART
   OUTLAST_STATE=$OUTLAST_LOCAL/state
   # A requeued job finds what its first run left on this node.
-  [[ ! -O $OUTLAST_LOCAL ]] || rm -rf "$OUTLAST_LOCAL"
+  for old in "$base".*; do
+    [[ ! -O $old ]] || rm -rf "$old"
+  done
   mkdir -p "$OUTLAST_LOCAL_BASE" && mkdir -m 0700 "$OUTLAST_LOCAL" && mkdir "$OUTLAST_STATE"
 }
 

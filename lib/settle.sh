@@ -116,11 +116,11 @@ _ol_settle_out() {
   ol_bounded 5 bash -c 'grep -a " outlast: " "$1" | tail -n 8 >&"$2"' _ "$OUTLAST_STATE/job.log" "$OUTLAST_OUT_FD"
 }
 
-# The same folder on the other nodes. After TERM nothing can be started there any more, and a dead one would
-# be waited for.
+# The same folder on the other nodes. After TERM nothing can be started there any more, a dead one would be
+# waited for, and those of a superseded job are its successor's.
 _ol_settle_nodes() {
   local others="${OUTLAST_HOSTS[*]:1}"
-  [[ -n $others && $OUTLAST_ATTEMPT != 0 && $OUTLAST_CLASS != node && ! -e $OUTLAST_STATE/term ]] || return 0
+  [[ -n $others && $OUTLAST_ATTEMPT != 0 && ! $OUTLAST_CLASS =~ ^(node|superseded)$ && ! -e $OUTLAST_STATE/term ]] || return 0
   ol_sched_on_each 30 "${others// /,}" rm -rf "$OUTLAST_LOCAL" || ol_log_warn "$OUTLAST_LOCAL stays on some nodes"
 }
 
