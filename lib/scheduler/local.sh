@@ -76,16 +76,34 @@ ol_sched_submit() {
     OUTLAST_LOCAL_PATH="${OUTLAST_LOCAL_PATH:-$PATH}" \
     LANG="${LANG:-C.UTF-8}" OUTLAST_LOCAL_QUEUE="$queue" OUTLAST_LOCAL_JOB="$id" \
     setsid --fork bash -c "$(declare -f _ol_local_queue _ol_local_get _ol_local_put _ol_local_stamp \
-      _ol_local_alive _ol_local_ended _ol_local_wait_turn _ol_local_watch _ol_local_run); "'_ol_local_run' outlast-runner \
+      _ol_local_alive _ol_local_ended _ol_local_locked _ol_local_begin _ol_local_wait_turn _ol_local_watch _ol_local_run); "'_ol_local_run' outlast-runner \
     </dev/null >/dev/null 2>&1
   printf '%d\n' "$id"
 }
 
+# Also a job that waits has a process of its own; it writes itself down when it begins to wait.
 _ol_local_ended() { # ID
   local state
   state=$(_ol_local_get "$1" state) || return 0
   [[ $state != ended ]] || return 0
-  [[ $state != pending ]] && ! _ol_local_alive "$1"
+  _ol_local_get "$1" pid >/dev/null || return 1
+  ! _ol_local_alive "$1"
+}
+
+# What looks at a job's state and changes it, so that a job does not start while it is cancelled.
+_ol_local_locked() { # ID CMD...
+  local queue
+  queue=$(_ol_local_queue)
+  {
+    flock 9
+    "${@:2}"
+  } 9>>"$queue/$1/.lock"
+}
+
+_ol_local_begin() { # ID; status 1: it does not wait any more
+  local state
+  state=$(_ol_local_get "$1" state)
+  [[ $state == pending ]] && _ol_local_put "$1" state running
 }
 
 # Status 1: cancelled while it waited.
@@ -140,7 +158,7 @@ _ol_local_run() {
   walltime_s=$(sed -n "s/^OUTLAST_WALLTIME_S=//p;T;q" "$queue/$id/script" | tr -dc 0-9)
   printf -v now_s '%(%s)T' -1
   _ol_local_put "$id" end_time "$((now_s + ${walltime_s:-3600}))"
-  _ol_local_put "$id" state running
+  _ol_local_locked "$id" _ol_local_begin "$id" || return
   cd "$dir" || cd / || return
   setsid bash -l "$queue/$id/script" >>"$output" 2>&1 &
   pid=$!
@@ -183,17 +201,22 @@ ol_sched_state() {
   printf 'state=%s verdict=%s restarts=0\n' "$state" "$verdict"
 }
 
+_ol_local_cancel() { # ID
+  local state
+  state=$(_ol_local_get "$1" state)
+  [[ $state != ended ]] || return 0
+  _ol_local_put "$1" verdict cancelled
+  if [[ $state == pending ]]; then
+    _ol_local_put "$1" state ended
+  else
+    _ol_local_put "$1" state ending
+  fi
+}
+
 ol_sched_cancel() {
-  local id state
+  local id
   for id in "$@"; do
-    state=$(_ol_local_get "$id" state) || continue
-    [[ $state != ended ]] || continue
-    _ol_local_put "$id" verdict cancelled
-    if [[ $state == pending ]]; then
-      _ol_local_put "$id" state ended
-    else
-      _ol_local_put "$id" state ending
-    fi
+    ! _ol_local_get "$id" state >/dev/null || _ol_local_locked "$id" _ol_local_cancel "$id"
   done
 }
 
