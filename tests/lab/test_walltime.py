@@ -39,7 +39,7 @@ def test_a_trainer_that_exits_0_when_asked_is_not_taken_for_finished(lab: Lab) -
 def test_a_trainer_that_ignores_every_signal_is_killed_and_followed(lab: Lab) -> None:
     lab.faults({"kind": "ignore_signals", "once": "ignored"})
     lab.render(
-        "--set", "progress.target_step=150", "--set", "deadline.train_at_most_s=15", "--set", "deadline.stop_wait_s=6"
+        "--set", "progress.target_step=300", "--set", "deadline.train_at_most_s=15", "--set", "deadline.stop_wait_s=6"
     )
     job = lab.submit()
     ended = lab.wait_event("ended", 90)
