@@ -9,7 +9,7 @@
 #
 # then: relaunch, submit, hold, stop (no further job, nothing is wrong), finish, leave
 # Sets     OUTLAST_THEN OUTLAST_WHY
-# Needs    log, bounded, ledger, history, guard, successor, deadline, ending, mail, run
+# Needs    log, bounded, ledger, history, guard, successor, deadline, ending, checkpoint, mail, run
 # Sourcing it defines the functions above and does nothing else.
 
 _ol_decide_by_class() {

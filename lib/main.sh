@@ -7,7 +7,7 @@
 #   ol_main_attempt    one launch, from the choice of a checkpoint to the decision what follows
 #
 # Sets     OUTLAST_PARENT OUTLAST_DURABLE_AT_START OUTLAST_DURABLE_STEP OUTLAST_GENERATION_MINE OUTLAST_MARGIN_S
-# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, attempt, watch, ending, decide, successor, py
+# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, attempt, watch, ending, decide, successor, mail, py
 # Sourcing it defines the functions above and does nothing else.
 
 # A frozen file system thaws, mostly. After half an hour the nodes are given back and a later job tries again.

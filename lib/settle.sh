@@ -5,7 +5,7 @@
 #   ol_settle               once, after the decision. Sets OUTLAST_EXIT, the script's exit status
 #   ol_settle_unexpected    EXIT trap: an exit without a decision is the class `internal`, and still decides
 #
-# Needs    log, bounded, ledger, courier, decide, deadline, ending, lease, mail, py
+# Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, py
 # Sourcing it defines the functions above and does nothing else.
 
 # Seconds that may still be used: until KILL when the scheduler has sent TERM, else until the allocation ends,

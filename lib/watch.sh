@@ -7,7 +7,7 @@
 #   ol_watch_first_death     print the shim's line of the rank that died first, by time, or nothing
 #
 # Sets     OUTLAST_LAUNCH_CODE OUTLAST_RAN_S
-# Needs    log, bounded, ledger, stop, progress, deadline, ending, courier
+# Needs    log, bounded, ledger, stop, progress, deadline, ending, decide, courier
 # Sourcing it defines the functions above and does nothing else.
 
 ol_watch_signal() {
