@@ -162,6 +162,11 @@ class Lab:
         """The jobs that this one has submitted."""
         return [str(e["successor"]) for e in self.events("submitted", job=job)]
 
+    def successor(self, job: str, limit_s: float = 60) -> str:
+        """The one job that this one submits, as soon as it has."""
+        (successor,) = wait_for(lambda: self.successors(job), limit_s, f"a successor of job {job}")
+        return successor
+
     def durable_steps(self) -> list[int]:
         """The steps of the checkpoints in the run's folder that are complete, in order."""
         found = (self.folder / "checkpoints").glob("checkpoint-*/MANIFEST.json")

@@ -38,7 +38,7 @@ def test_the_bytes_of_the_1b_32n_job_train_over_several_jobs_and_finish(lab: Lab
 
     lab.wait_event("first_step", 120, job=first)
     lab.set_job(first, "EndTime=now+601seconds")  # its margin is 600 s
-    second = str(lab.wait_event("submitted", 120, job=first)["successor"])
+    second = lab.successor(first, 120)
 
     lab.wait_event("ended", 240, job=second, **{"class": "crash"})
     lab.wait_event("first_step", 180, job=second, attempt=2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from harness import Lab, wait_for
+from harness import Lab
 
 LONGER = ("--set", "progress.target_step=500")
 DETECTED_S = 90  # Slurm: SlurmdTimeout, its check, and a requeue's wait for the old credential
@@ -30,7 +30,7 @@ def test_a_host_dies_and_the_insurance_goes_on_without_it(lab: Lab, number: int)
     lab.render(*LONGER, "--set", "successor=launch")
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
-    (successor,) = lab.successors(job)
+    successor = lab.successor(job)
     dead = lab.host_of(job, number)
     lab.command("off", dead)
     again = lab.wait_event("launched", DETECTED_S, job=successor)
@@ -78,7 +78,7 @@ def test_the_scheduler_gives_a_node_up_at_once(lab: Lab) -> None:
     lab.root("head", "scontrol", "update", f"nodename={down}", "state=down", "reason=test")
     ended = lab.wait_event("ended", 60, job=job)
     assert ended["class"] == "node"
-    successor = wait_for(lambda: lab.successors(job), 30, "a successor")[0]
+    successor = lab.successor(job)
     again = lab.wait_event("launched", 60, job=successor)
     assert down not in again["hosts"].split(",")
     lab.assert_resumed()
