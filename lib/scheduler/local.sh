@@ -56,7 +56,7 @@ _ol_local_alive() { # ID
 }
 
 ol_sched_submit() {
-  local script=$1 name=$2 id queue option
+  local script=$1 name=$2 id queue option user
   shift 2
   [[ -r $script ]] || {
     printf 'no script %s\n' "$script" >&2
@@ -71,8 +71,9 @@ ol_sched_submit() {
   done
   _ol_local_put "$id" state pending
   _ol_local_put "$id" verdict none
+  user=${USER:-$(id -un)}
   # shellcheck disable=SC2016 # expanded by the runner
-  env -i HOME="$HOME" USER="${USER:-$(id -un)}" LOGNAME="${USER:-}" PATH="${OUTLAST_LOCAL_PATH:-$PATH}" \
+  env -i HOME="$HOME" USER="$user" LOGNAME="$user" PATH="${OUTLAST_LOCAL_PATH:-$PATH}" \
     OUTLAST_LOCAL_PATH="${OUTLAST_LOCAL_PATH:-$PATH}" \
     LANG="${LANG:-C.UTF-8}" OUTLAST_LOCAL_QUEUE="$queue" OUTLAST_LOCAL_JOB="$id" \
     setsid --fork bash -c "$(declare -f _ol_local_queue _ol_local_get _ol_local_put _ol_local_stamp \
@@ -146,14 +147,15 @@ _ol_local_watch() { # PID
 }
 
 _ol_local_run() {
-  local id=$OUTLAST_LOCAL_JOB queue pid code=0 walltime_s now_s output dir verdict
+  local id=$OUTLAST_LOCAL_JOB queue pid code=0 walltime_s now_s output name dir verdict
   queue=$(_ol_local_queue)
   pid=$BASHPID
   _ol_local_put "$id" pid "$pid $(_ol_local_stamp "$pid")"
   _ol_local_wait_turn || return
   output=$(_ol_local_get "$id" output) || output=/dev/null
-  output=${output//%j/$id}
-  output=${output//%x/$(_ol_local_get "$id" name)}
+  name=$(_ol_local_get "$id" name)
+  output=${output//%j/"$id"}
+  output=${output//%x/"$name"}
   dir=$(_ol_local_get "$id" dir) || dir=$HOME
   walltime_s=$(sed -n "s/^OUTLAST_WALLTIME_S=//p;T;q" "$queue/$id/script" | tr -dc 0-9)
   printf -v now_s '%(%s)T' -1

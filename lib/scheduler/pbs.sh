@@ -236,14 +236,15 @@ ol_sched_on_each() {
 }
 
 ol_sched_launch() {
-  local hosts=$1 ranks_per_node=$2 count args=()
+  local hosts=$1 ranks_per_node=$2 count file args=()
   shift 2
   count=${hosts//[!,]/}
+  file=$(_ol_pbs_hostfile "$hosts")
   args=(-n "$(((${#count} + 1) * ranks_per_node))" -ppn "$ranks_per_node")
   case $OUTLAST_LAUNCHER in
-    pals) args+=(--hostfile "$(_ol_pbs_hostfile "$hosts")" --envall --line-buffer --label) ;;
-    mpich-tmrsh) args+=(-f "$(_ol_pbs_hostfile "$hosts")" -launcher rsh -launcher-exec "$(_ol_pbs_rsh)" -genvall -prepend-rank) ;;
-    *) args+=(-f "$(_ol_pbs_hostfile "$hosts")" -launcher ssh -genvall -prepend-rank) ;;
+    pals) args+=(--hostfile "$file" --envall --line-buffer --label) ;;
+    mpich-tmrsh) args+=(-f "$file" -launcher rsh -launcher-exec "$(_ol_pbs_rsh)" -genvall -prepend-rank) ;;
+    *) args+=(-f "$file" -launcher ssh -genvall -prepend-rank) ;;
   esac
   exec mpiexec "${args[@]}" "${OUTLAST_LAUNCH_ARGS[@]}" "$@" </dev/null
 }

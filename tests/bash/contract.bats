@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# docs/style-guide: sourcing a lib file, twice, under any shell options, defines ol_ functions and nothing else
+# The contract of lib/: sourcing a file, twice, under any shell options, defines ol_ functions and nothing else
 # shellcheck disable=SC2016 # text for a shell of its own
 load helper
 

@@ -36,10 +36,10 @@ ready() { until_true test -e "$HERE/ready"; }
 
 @test "local_submit: prints a number, and the job runs in its folder, with nothing of our environment" {
   export SECRET=1
-  submit 'echo "$PWD ${SECRET:-nothing} $OUTLAST_LOCAL_JOB"' output="$HERE/out %x.%j"
+  NAME='R&D' submit 'echo "$PWD ${SECRET:-nothing} $OUTLAST_LOCAL_JOB"' output="$HERE/out %x.%j"
   [ "$ID" = 1 ]
   ends 1 ok
-  [ "$(cat "$HERE/out demo.1")" = "$HERE nothing 1" ]
+  [ "$(cat "$HERE/out R&D.1")" = "$HERE nothing 1" ]
 }
 
 @test "local_submit: 1 for a script that is not there, with the reason" {
