@@ -32,7 +32,7 @@ nobody() {
 }
 
 @test "floor: no \${ command; } (5.3) and no wait that takes no process" {
-  nobody '\$\{ |\$\{\|' && nobody '(^|;|&&) *[^:]*: *wait *($|;)'
+  nobody '\$\{ |\$\{\|' && nobody '(:[0-9]+:|;|&&) *wait *($|;)'
 }
 
 # bash 5.2: an & in the replacement stands for what was found, unless it is quoted.
