@@ -7,7 +7,7 @@
 #   ol_attempt_prepare     the user's once-per-run step, under its own limit; same status
 #
 # Sets     OUTLAST_ATTEMPT OUTLAST_RESUME_STEP (empty: a fresh start) OUTLAST_RESUME OUTLAST_NODE_LIST
-#          OUTLAST_LAUNCH_PID OUTLAST_LAUNCH_S OUTLAST_LOG OUTLAST_WHY
+#          OUTLAST_LAUNCH_PID OUTLAST_LAUNCH_S OUTLAST_LOG OUTLAST_SAID OUTLAST_WHY
 # Needs    log, bounded, ledger, run, checkpoint, courier, deadline, environment, shim, progress
 # Sourcing it defines the functions above and does nothing else.
 
@@ -176,11 +176,11 @@ ol_attempt_prepare() {
     trap - TERM USR1 EXIT
     _ol_attempt_environment ''
     cd "$OUTLAST_PROJECT" && ol_job_setup && ol_job_prepare
-  ) >"$OUTLAST_STATE/attempt.0.log" 2>&1 &
+  ) >"$OUTLAST_LOCAL/attempt.0.log" 2>&1 &
   pid=$!
   _ol_attempt_await "$pid" "$OUTLAST_PREPARE_LIMIT_S" || status=$?
   if ((status != 0)); then
-    OUTLAST_WHY="the job's prepare step failed: $(tail -n 1 "$OUTLAST_STATE/attempt.0.log")"
+    OUTLAST_WHY="the job's prepare step failed: $(tail -n 1 "$OUTLAST_LOCAL/attempt.0.log")"
     return "$status"
   fi
   ol_shared touch "$marker"
@@ -190,9 +190,11 @@ ol_attempt_begin() {
   local left_s status
   OUTLAST_WHY=''
   OUTLAST_ATTEMPT=$((OUTLAST_ATTEMPT + 1))
-  OUTLAST_LOG=$OUTLAST_STATE/attempt.$OUTLAST_ATTEMPT.log
+  # The ranks' words can be gigabytes: on the node's disk. What the watch keeps of them stays with the state.
+  OUTLAST_LOG=$OUTLAST_LOCAL/attempt.$OUTLAST_ATTEMPT.log
+  OUTLAST_SAID=$OUTLAST_STATE/attempt.$OUTLAST_ATTEMPT.said
   : >"$OUTLAST_LOG"
-  : >"$OUTLAST_LOG.said"
+  : >"$OUTLAST_SAID"
   rm -f "$OUTLAST_STATE/asked" "$OUTLAST_LOCAL/stop"
   ol_progress_reset
   _ol_attempt_nodes

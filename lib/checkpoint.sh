@@ -8,6 +8,7 @@
 #
 # Functions
 #   ol_checkpoint_complete [QUIET_S]  print `STEP PATH` of the complete checkpoints where the trainer writes, by step
+#   ol_checkpoint_newest              the same of all there are, whole or not
 #   ol_checkpoint_is_written          is the trainer writing one right now? 0 yes
 #   ol_checkpoint_keep STEP PATH      make one durable: 0 done, 1 could not, 3 the run is not ours any more
 #   ol_checkpoint_prune               remove the oldest durable ones, OUTLAST_CKPT_KEEP stay
@@ -78,6 +79,11 @@ ol_checkpoint_complete() {
   since=$(_ol_checkpoint_since "${1:-$OUTLAST_CKPT_QUIET_S}") || return 0
   _ol_checkpoint_look _ol_checkpoint_list "$since"
 }
+# The newest entry, whole or not.
+ol_checkpoint_newest() {
+  local OUTLAST_CKPT_COMPLETE=''
+  _ol_checkpoint_look _ol_checkpoint_list ''
+}
 ol_checkpoint_is_written() { _ol_checkpoint_look _ol_checkpoint_half; }
 
 # Print the manifest of the checkpoint PATH. Needs nothing but Bash and find.
@@ -131,12 +137,13 @@ _ol_checkpoint_marked() { # PREFIX
 _ol_checkpoint_copy() { # STEP SRC ASIDE CHECKPOINTS NAME LEASE GENERATION MANIFEST_FILE
   local src=$2 aside=$3 into=$4 name=$5 lease=$6 said found newest
   rm -rf "$aside" "$into/.incoming-$name"
+  # A full disk has no room even for links: then what is there is copied as it is, if nobody prunes it.
   if [[ -d $src ]]; then
-    cp -al "$src" "$aside" || return 1
+    cp -al "$src" "$aside" 2>/dev/null || aside=$src
+    cp -r "$aside" "$into/.incoming-$name" || return 1
   else
-    mkdir -p "$aside" && cp -al "$src" "$aside/" || return 1
+    mkdir "$into/.incoming-$name" && cp "$src" "$into/.incoming-$name/" || return 1
   fi
-  cp -r "$aside" "$into/.incoming-$name" || return 1
   sync -f "$into/.incoming-$name" || return 1
   said=$(_ol_checkpoint_said "$8") && found=$(_ol_checkpoint_found "$into/.incoming-$name") || return 1
   [[ $said == "$found" ]] || return 1
@@ -160,9 +167,9 @@ ol_checkpoint_keep() {
   printf -v begun_s '%(%s)T' -1
   _ol_checkpoint_manifest "$step" "$src" >"$manifest"
   if [[ $OUTLAST_STORAGE == local ]]; then
-    _ol_checkpoint_child ol_bounded "${OUTLAST_COPY_LIMIT_S:-7200}" _ol_checkpoint_copy "$step" "$src" "$OUTLAST_STATE/aside" "$OUTLAST_RUN_DIR/checkpoints" "$name" "$OUTLAST_RUN_DIR/lease" \
+    _ol_checkpoint_child ol_bounded "${OUTLAST_COPY_LIMIT_S:-7200}" _ol_checkpoint_copy "$step" "$src" "$OUTLAST_LOCAL/aside" "$OUTLAST_RUN_DIR/checkpoints" "$name" "$OUTLAST_RUN_DIR/lease" \
       "$OUTLAST_GENERATION" "$manifest" || status=$?
-    rm -rf "$OUTLAST_STATE/aside"
+    rm -rf "$OUTLAST_LOCAL/aside"
   else
     _ol_checkpoint_child ol_bounded "${OUTLAST_COPY_LIMIT_S:-7200}" _ol_checkpoint_mark "$manifest" "$src" || status=$?
   fi
@@ -184,7 +191,8 @@ _ol_checkpoint_thin() { # CHECKPOINTS PREFIX KEEP
   local name
   cd "$1" || return
   rm -rf .trash-* .incoming-*
-  _ol_checkpoint_marked "$2" | tail -n "+$(($3 + 1))" | while read -r _ name; do
+  # The newest stays, whatever is asked for.
+  _ol_checkpoint_marked "$2" | tail -n "+$((($3 > 0 ? $3 : 1) + 1))" | while read -r _ name; do
     rm -f ".$name.MANIFEST.json"
     mv "$name" ".trash-$name" && rm -rf ".trash-$name"
   done

@@ -32,7 +32,7 @@ _ol_courier_log_name() {
 # A log's copy is continued at its own length, so an append whose end is not known does no harm.
 ol_courier_log() {
   local log size name
-  for log in "$OUTLAST_STATE"/job.log "$OUTLAST_STATE"/attempt.*.log; do
+  for log in "$OUTLAST_STATE"/job.log "$OUTLAST_LOCAL"/attempt.*.log; do
     size=$(stat -c %s "$log" 2>/dev/null) || continue
     ((size > ${OL_COURIER_SENT[${log##*/}]:-0})) || continue
     name=$(_ol_courier_log_name "$log")

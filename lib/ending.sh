@@ -47,7 +47,7 @@ ol_ending_signalled() {
 
 ol_ending_nodes() {
   {
-    sed -nE 's/.*(srun|salloc): error: Node failure on ([A-Za-z0-9._-]+).*/\2/p' "${OUTLAST_LOG:-}.said"
+    sed -nE 's/.*(srun|salloc): error: Node failure on ([A-Za-z0-9._-]+).*/\2/p' "${OUTLAST_SAID:-/dev/null}"
     ol_sched_down_nodes "${OUTLAST_HOSTS[@]}"
   } 2>/dev/null | sort -u | while read -r node; do
     # Names out of a log are data: only our own hosts count.
@@ -87,10 +87,13 @@ _ol_ending_by_request() { # REASON
 
 # The step itself was cancelled by a person: no rank has said how it died, and nobody of us killed it.
 _ol_ending_step_was_cancelled() {
-  [[ -z $1 ]] && grep -qaE 'STEP [0-9.]+ ON [^ ]+ CANCELLED AT [0-9T:-]+ ?(\*\*\*|$)' "$OUTLAST_LOG.said"
+  [[ -z $1 ]] && grep -qaE 'STEP [0-9.]+ ON [^ ]+ CANCELLED AT [0-9T:-]+ ?(\*\*\*|$)' "$OUTLAST_SAID"
 }
 
-_ol_ending_last_words() { tail -c 2000 "$OUTLAST_LOG" | tr '\r' '\n' | grep -a '[^[:space:]]' | tail -n 1; }
+# What the trainer or the launcher said last; the shim's own line comes after it.
+_ol_ending_last_words() {
+  tail -c 4000 "$OUTLAST_LOG" | tr '\r' '\n' | grep -a '[^[:space:]]' | grep -avE 'outlast: rank |srun: error: [^ ]+: tasks? ' | tail -n 1
+}
 
 _ol_ending_crash() { # FIRST_DEATH
   local code=$OUTLAST_LAUNCH_CODE what storage
@@ -98,8 +101,8 @@ _ol_ending_crash() { # FIRST_DEATH
   what=${what% at *}
   [[ -n $1 ]] || what="code $code"
   _ol_ending_fingerprint "$what"
-  if ! grep -qaE 'outlast: rank 0 of [0-9]+ on .* started' "$OUTLAST_LOG.said" || [[ $what =~ ^code\ 12[67]$ ]]; then
-    _ol_ending_is launch "${1:-the launcher ended with code $code, no rank started: $(_ol_ending_last_words)}"
+  if ! grep -qaE 'outlast: rank 0 of [0-9]+ on .* started' "$OUTLAST_SAID" || [[ $what =~ ^code\ 12[67]$ ]]; then
+    _ol_ending_is launch "${1:-the launcher ended with code $code, no rank started}: $(_ol_ending_last_words)"
     return
   fi
   storage=$(_ol_ending_storage)
@@ -129,11 +132,11 @@ ol_ending_attempt() {
     _ol_ending_is "done" "exit 0 that nobody asked for, after $made"
   elif ((OUTLAST_LAUNCH_CODE == 0)); then
     _ol_ending_is early_exit "exit 0 that nobody asked for, and nothing says that training is over"
-  elif grep -qaE 'error: Node failure on ' "$OUTLAST_LOG.said"; then
-    _ol_ending_is node "the launcher says: $(grep -aoE 'Node failure on [A-Za-z0-9._-]+' "$OUTLAST_LOG.said" | head -n 1)"
+  elif grep -qaE 'error: Node failure on ' "$OUTLAST_SAID"; then
+    _ol_ending_is node "the launcher says: $(grep -aoE 'Node failure on [A-Za-z0-9._-]+' "$OUTLAST_SAID" | head -n 1)"
     OUTLAST_FINGERPRINT=node
   elif _ol_ending_step_was_cancelled "$death"; then
-    _ol_ending_is cancelled "somebody cancelled the step: $(grep -aoE 'STEP [0-9.]+ ON [^ ]+ CANCELLED AT [^ ]+' "$OUTLAST_LOG.said" | head -n 1)"
+    _ol_ending_is cancelled "somebody cancelled the step: $(grep -aoE 'STEP [0-9.]+ ON [^ ]+ CANCELLED AT [^ ]+' "$OUTLAST_SAID" | head -n 1)"
   else
     _ol_ending_crash "$death"
   fi

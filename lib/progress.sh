@@ -4,7 +4,7 @@
 # Functions
 #   ol_progress_look LOG [last]   read what is new in LOG; sets OUTLAST_STEP to the last step seen and
 #                             OUTLAST_FIRST_STEP to the first (both empty as long as none was: unknown is not 0);
-#                             what the shim and the launcher say of ranks and nodes is appended to LOG.said.
+#                             what the shim and the launcher say of ranks and nodes is appended to OUTLAST_SAID.
 #                             last: nobody writes any more, what has no line end counts too
 #   ol_progress_reset         a new attempt begins
 #   ol_progress_is_finished   does the log, the last checkpoint or the step say that training is over?
@@ -36,14 +36,14 @@ _ol_progress_unfinished() { # FILE
 # A log can have gigabytes, so each byte is read once. Half a line is left for the next look: half a number
 # would be a wrong step. Steps are looked for in the newest 2 MB only.
 ol_progress_look() {
-  local log=$1 size steps rest=0 chunk=$1.new
+  local log=$1 size steps rest=0 chunk=$OUTLAST_STATE/chunk
   size=$(stat -c %s "$log" 2>/dev/null) || return 0
   ((size > OUTLAST_LOG_READ)) || return 0
   tail -c "+$((OUTLAST_LOG_READ + 1))" "$log" | head -c "$((size - OUTLAST_LOG_READ))" >"$chunk"
   [[ ${2:-} == last ]] || rest=$(_ol_progress_unfinished "$chunk")
   ((rest == 0)) || truncate -s "-$rest" "$chunk"
   OUTLAST_LOG_READ=$((size - rest))
-  grep -aE 'outlast: rank [0-9]+ |srun: error: [^ ]+: tasks? |error: Node failure on |STEP [0-9.]+ ON .* CANCELLED AT ' "$chunk" >>"$log.said"
+  grep -aE 'outlast: rank [0-9]+ |srun: error: [^ ]+: tasks? |error: Node failure on |STEP [0-9.]+ ON .* CANCELLED AT ' "$chunk" >>"$OUTLAST_SAID"
   steps=$(tail -c 2000000 "$chunk" | _ol_progress_steps)
   [[ $OUTLAST_STEP_ZERO_COUNTS == 1 ]] || steps=$(grep -vxE '0+' <<<"$steps")
   [[ -n $steps ]] || return 0

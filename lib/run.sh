@@ -9,24 +9,29 @@
 #
 # Sets     OUTLAST_OUT_FD (the scheduler's output file) OUTLAST_RUN_DIR OUTLAST_JOB_ID OUTLAST_RESTART OUTLAST_HOSTS OUTLAST_LOCAL OUTLAST_STATE
 #          OUTLAST_CKPT_DIR OUTLAST_STARTED_S OUTLAST_PROJECT
-# Reads    the settings; OUTLAST_START_DIR, the folder the script was started in
+# Reads    the settings; OUTLAST_START_DIR, the folder the script was started in; OUTLAST_SHM (a folder in memory)
 # Needs    log, bounded
 # Sourcing it defines the functions above and does nothing else.
 
 # Status 1: no folder of our own on this node. /tmp may be shared, so nobody else's folder is taken.
 _ol_run_local() {
-  local sum base old
+  local sum name old
   # Two queues of one machine may count alike. A job and its requeue share run and number, and of a copy that was
   # cut off with its host the last words may come when the next one has started: it cleans up after itself alone.
   sum=$(cksum <<<"$OUTLAST_RUN_DIR")
-  base=$OUTLAST_LOCAL_BASE/outlast.$OUTLAST_JOB_ID.${sum%% *}
-  OUTLAST_LOCAL=$base.$OUTLAST_RESTART
-  OUTLAST_STATE=$OUTLAST_LOCAL/state
+  name=outlast.$OUTLAST_JOB_ID.${sum%% *}
   # A requeued job finds what its first run left on this node.
-  for old in "$base".*; do
+  for old in "$OUTLAST_LOCAL_BASE/$name".* "${OUTLAST_SHM:-/dev/shm}/$name".*; do
     [[ ! -O $old ]] || rm -rf "$old"
   done
-  mkdir -p "$OUTLAST_LOCAL_BASE" && mkdir -m 0700 "$OUTLAST_LOCAL" && mkdir "$OUTLAST_STATE"
+  OUTLAST_LOCAL=$OUTLAST_LOCAL_BASE/$name.$OUTLAST_RESTART
+  mkdir -p "$OUTLAST_LOCAL_BASE" && mkdir -m 0700 "$OUTLAST_LOCAL" || return
+  # In memory, where there is such a folder: a full or failing disk must not take our state with it.
+  OUTLAST_STATE=${OUTLAST_SHM:-/dev/shm}/$name.$OUTLAST_RESTART
+  mkdir -m 0700 "$OUTLAST_STATE" 2>/dev/null || {
+    OUTLAST_STATE=$OUTLAST_LOCAL/state
+    mkdir "$OUTLAST_STATE"
+  }
 }
 
 ol_run_begin() {
@@ -89,7 +94,7 @@ _ol_run_is_private() {
 ol_run_keep_script() {
   [[ -z $OUTLAST_PARENT && $OUTLAST_RESTART == 0 ]] || return 0
   # shellcheck disable=SC2016 # expanded by the child
-  ol_shared bash -c 'cmp -s "$1" "$2" || { umask 077; cp "$1" "$2.new" && chmod 0750 "$2.new" && mv -f "$2.new" "$2"; }' _ \
+  ol_shared bash -c '[[ -s $1 ]] || exit 1; cmp -s "$1" "$2" || { umask 077; cp "$1" "$2.new" && chmod 0750 "$2.new" && mv -f "$2.new" "$2"; }' _ \
     "$OUTLAST_STATE/job.sh" "$OUTLAST_RUN_DIR/job.sh" || ol_log_warn "cannot write $OUTLAST_RUN_DIR/job.sh"
 }
 

@@ -40,10 +40,11 @@ _ol_settle_output() {
     "$OUTLAST_CKPT_DIR" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_RUN_DIR/output"
 }
 
-# The run is over when the last checkpoint is durable; otherwise a next job has to do the rest.
+# The run is over when the last checkpoint is durable; otherwise a next job has to do the rest. The last one
+# counts even if it cannot be told to be whole (the trainer crashed behind it).
 _ol_settle_finish() {
   local newest durable=$OUTLAST_DURABLE_AT_START
-  newest=$(ol_checkpoint_complete 0 | tail -n 1)
+  newest=$(ol_checkpoint_newest | tail -n 1)
   newest=${newest%% *}
   [[ ! -s $OUTLAST_STATE/durable_step ]] || read -r durable <"$OUTLAST_STATE/durable_step"
   if ((${newest:-0} > durable)); then
@@ -130,7 +131,7 @@ _ol_settle_end() {
   ol_courier_stop
   [[ -z ${OUTLAST_TIMER_PID:-} ]] || kill -s KILL "$OUTLAST_TIMER_PID" 2>/dev/null
   _ol_settle_nodes
-  cd / && rm -rf "$OUTLAST_LOCAL"
+  cd / && rm -rf "$OUTLAST_LOCAL" "$OUTLAST_STATE"
 }
 
 ol_settle_unexpected() {

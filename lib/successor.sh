@@ -16,7 +16,12 @@
 # Unique in the run, so that a submit whose answer was lost is found again.
 _ol_successor_name() { printf '%s.%d\n' "$OUTLAST_RUN" "$((10#$OUTLAST_GENERATION + 1))"; }
 
-ol_successor_command() { printf 'outlast resume %q\n' "$OUTLAST_RUN_DIR"; }
+# A checkout's verbs are on nobody's PATH; those of an installed outlast are.
+ol_successor_command() {
+  local outlast=outlast
+  [[ -z ${OUTLAST_ROOT:-} || $OUTLAST_ROOT == */_tree ]] || printf -v outlast '%q' "$OUTLAST_ROOT/bin/outlast"
+  printf '%s resume %q\n' "$outlast" "$OUTLAST_RUN_DIR"
+}
 
 # One unknown name makes sbatch refuse the whole job, so those are left out.
 _ol_successor_exclude() {

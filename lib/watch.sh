@@ -19,12 +19,12 @@ ol_watch_signal() {
 }
 
 ol_watch_first_death() {
-  [[ -e $OUTLAST_LOG.said ]] || return 0
-  grep -aoE 'outlast: rank [0-9]+ on [A-Za-z0-9._-]+ ended with (code|signal) [A-Z0-9]+ at [0-9]+' "$OUTLAST_LOG.said" |
+  [[ -e $OUTLAST_SAID ]] || return 0
+  grep -aoE 'outlast: rank [0-9]+ on [A-Za-z0-9._-]+ ended with (code|signal) [A-Z0-9]+ at [0-9]+' "$OUTLAST_SAID" |
     sort -s -n -k 11 | head -n 1
 }
 
-_ol_watch_said() { [[ -s $OUTLAST_LOG.said ]] && grep -qaE -- "$1" "$OUTLAST_LOG.said"; }
+_ol_watch_said() { [[ -s $OUTLAST_SAID ]] && grep -qaE -- "$1" "$OUTLAST_SAID"; }
 
 # TERM for the job, or for its ranks, from somebody else: the scheduler knows why.
 _ol_watch_term() {

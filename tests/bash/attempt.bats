@@ -157,7 +157,7 @@ log() { cat "$OUTLAST_LOG"; }
   begins
   [ ! -e "$OUTLAST_STATE/asked" ] && [ ! -e "$OUTLAST_LOCAL/stop" ]
   [ "$OUTLAST_STEP$OUTLAST_FIRST_STEP" = "" ]
-  [ "$OUTLAST_LOG" = "$OUTLAST_STATE/attempt.1.log" ]
+  [ "$OUTLAST_LOG" = "$OUTLAST_LOCAL/attempt.1.log" ]
 }
 
 @test "attempt: a master without one usable address is no launch, and the reason is kept" {

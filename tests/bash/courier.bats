@@ -18,7 +18,7 @@ DURABLE() { printf '%s' "$OUTLAST_RUN_DIR/checkpoints/checkpoint-$1"; }
 
 @test "courier_log: the job's log and each attempt's go to files of their own, bit by bit" {
   echo one >>"$OUTLAST_STATE/job.log"
-  echo rank >>"$OUTLAST_STATE/attempt.2.log"
+  echo rank >>"$OUTLAST_LOCAL/attempt.2.log"
   ol_courier_log
   echo two >>"$OUTLAST_STATE/job.log"
   ol_courier_log

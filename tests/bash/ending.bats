@@ -233,7 +233,7 @@ signalled() {
 }
 
 @test "ending: no log at all is a launch that failed, not a crash of ours" {
-  rm -f "$OUTLAST_LOG" "$OUTLAST_LOG.said"
+  rm -f "$OUTLAST_LOG" "$OUTLAST_SAID"
   [ "$(class 2>/dev/null)" = launch ]
 }
 

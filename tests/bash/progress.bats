@@ -120,8 +120,8 @@ step_in() {
   look
   log 'srun: error: Node failure on n04\nstep 2\n'
   look last
-  [ "$(wc -l <"$OUTLAST_LOG.said")" = 3 ]
-  grep -q 'rank 1 on n1 ended with code 3 at 1700000123$' "$OUTLAST_LOG.said"
+  [ "$(wc -l <"$OUTLAST_SAID")" = 3 ]
+  grep -q 'rank 1 on n1 ended with code 3 at 1700000123$' "$OUTLAST_SAID"
 }
 
 @test "progress_is_finished: the target step, by the log or by the newest checkpoint" {

@@ -4,7 +4,7 @@ load job
 
 setup() {
   a_job
-  OUTLAST_LOCAL_BASE=$BATS_TEST_TMPDIR/nvme OUTLAST_RUNS_DIR=$BATS_TEST_TMPDIR/lake2 OUTLAST_PROJECT_DIR=''
+  OUTLAST_SHM=/nonexistent OUTLAST_LOCAL_BASE=$BATS_TEST_TMPDIR/nvme OUTLAST_RUNS_DIR=$BATS_TEST_TMPDIR/lake2 OUTLAST_PROJECT_DIR=''
   SCRIPT=$BATS_TEST_TMPDIR/job.sh
   printf '#!/bin/bash\necho mine\n' >"$SCRIPT"
 }
@@ -28,6 +28,13 @@ begun() {
   local dir=("$OUTLAST_LOCAL_BASE"/outlast.7.*)
   [ "$(stat -c %a "${dir[0]}")" = 700 ]
   cmp "$SCRIPT" "${dir[0]}/state/job.sh"
+}
+
+@test "run_begin: where there is a folder in memory, the state goes there, and a full disk cannot take it" {
+  OUTLAST_SHM=$BATS_TEST_TMPDIR/shm
+  mkdir "$OUTLAST_SHM"
+  begin 'echo "$OUTLAST_STATE" >&"$OUTLAST_OUT_FD"' | grep -q "^$OUTLAST_SHM/outlast.7."
+  [ "$(stat -c %a "$OUTLAST_SHM"/outlast.7.*)" = 700 ]
 }
 
 @test "run_begin: says where the log goes on, and all that follows is there" {

@@ -185,3 +185,13 @@ breaks() {
   [ ! -s "$SCHED/told" ]
   [ ! -e "$OUTLAST_LOCAL" ]
 }
+
+@test "settle: a last checkpoint that cannot be told to be whole is not an end" {
+  OUTLAST_CKPT_COMPLETE='' OUTLAST_DURABLE_AT_START=100
+  mkdir -p "$OUTLAST_CKPT_DIR/${OUTLAST_CKPT_PREFIX}130"
+  printf 'ended %(%s)T 139\n' -1 >"$OUTLAST_STATE/ranks"
+  OUTLAST_THEN=finish OUTLAST_CHAIN=0
+  status_of _ol_settle_finish
+  [ "$OUTLAST_THEN" = stop ]
+  [ ! -e "$OUTLAST_RUN_DIR/finished" ]
+}

@@ -63,7 +63,7 @@ ended() { status_of wait "$SHIM"; }
   for code in 1 2 126 127 128 129 137 160 163 192 200 255; do
     run "-$code" shim 1 "exit $code"
     OUTLAST_LOG=$BATS_TEST_TMPDIR/log
-    printf '%s\n' "$output" >"$OUTLAST_LOG.said"
+    printf '%s\n' "$output" >"$OUTLAST_SAID"
     [ -n "$(ol_watch_first_death)" ]
   done
 }

@@ -74,7 +74,7 @@ end() { touch "$BATS_TEST_TMPDIR/end"; }
   log "1: outlast: rank 1 on n1 ended with code 1 at $(now)"
   look
   [ "$(asked)" = "" ]
-  : >"$OUTLAST_LOG.said"
+  : >"$OUTLAST_SAID"
   log "1: outlast: rank 1 on n1 ended with code 1 at $(($(now) - 11))"
   look
   [ "$(asked)" = peers ]
