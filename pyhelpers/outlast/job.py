@@ -224,6 +224,8 @@ def _check_times(job: Job) -> None:
 
 
 def _check_storage(job: Job, site: Site) -> None:
+    if job.checkpoint.keep < 1:
+        raise Refused(f"checkpoint.keep = {job.checkpoint.keep} would keep none; type 1 or more (3 is usual)")
     if job.checkpoint.storage == "shared":
         return
     if not site.local_is_disk:

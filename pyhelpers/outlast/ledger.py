@@ -5,7 +5,9 @@ lines and what it has seen.
 """
 
 import json
+import math
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -84,18 +86,26 @@ class Run:
         return max(ended, key=lambda job: job.ended_t or 0, default=None)
 
 
+_END_OF_TIME = 253402300800  # the year 10000, which no clock can show
 _KEYS = {"t": float, "run": str, "job": str, "restart": int, "attempt": int, "seq": int, "event": str}
 
 
 def parse(line: str) -> Event | None:
-    """The event of one line; None for a torn line or one that is no event."""
+    """The event of one line; None for a torn line, or one that is no event or of no time that there is."""
     try:
         raw = json.loads(line)
         own = {key: kind(raw.pop(key)) for key, kind in _KEYS.items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
-    fields = {key: value for key, value in raw.items() if isinstance(value, str | int | float)}
+    if not 0 <= own["t"] < _END_OF_TIME:
+        return None
+    fields = {key: value for key, value in raw.items() if _is_value(value)}
     return Event(name=own.pop("event"), fields=fields, **own)
+
+
+def _is_value(value: object) -> bool:
+    """Is this a text or a number? JSON's 1e400 and NaN are none that one can count with."""
+    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
 
 
 class Reader:
@@ -182,7 +192,7 @@ def _after(run: Run, event: Event) -> Run:
         case "ended":
             return _ended(run, event)
         case "left":
-            return _with_job(run, event, ended_t=event.t, end="left", evidence=event.text("why"), then="leave")
+            return _left(run, event)
         case "held":
             run = _closed(run, event)
             return replace(run, held=event.text("why") or "no reason given", todo=event.text("todo"))
@@ -219,12 +229,21 @@ def _with_step(run: Run, event: Event) -> Run:
 
 
 def _with_durable(run: Run, event: Event) -> Run:
-    step = event.number("durable_step" if event.name in ("started", "ended") else "step")
+    step = event.number("durable_step" if event.name == "started" else "step")
     return run if step is None else replace(run, durable_step=step)
 
 
+def _left(run: Run, event: Event) -> Run:
+    """The run after a job that had nothing to do; the one that owns it may not have written here yet."""
+    run = _with_job(run, event, ended_t=event.t, end="left", evidence=event.text("why"), then="leave")
+    owner = re.search(r"owned by job (\S+), which is running", event.text("why"))
+    if owner is None or owner[1] in run.jobs:
+        return run
+    return replace(run, jobs={**run.jobs, owner[1]: Job(owner[1])})
+
+
 def _ended(run: Run, event: Event) -> Run:
-    run = _with_durable(_with_step(run, event), event)
+    run = _with_step(run, event)
     end, then = event.text("class") or "unknown", event.text("then")
     run = _with_job(run, event, attempt_end=end, evidence=event.text("evidence"), then=then)
     return run if then == "relaunch" else _with_job(run, event, end=end, ended_t=event.t)
