@@ -118,6 +118,6 @@ ol_smoke() {
   _ol_smoke_mail
   _ol_smoke_chain
   _ol_smoke_train "$dir"
-  kill "${OL_SMOKE_LISTENER:-0}" 2>/dev/null
+  [[ -z ${OL_SMOKE_LISTENER:-} ]] || kill "$OL_SMOKE_LISTENER" 2>/dev/null
   return 0
 }
