@@ -63,3 +63,12 @@ setup() {
   [ "$output" = 'step 42' ]
   [ -e "$DIR/checkpoint-42/trainer_state.json" ]
 }
+
+@test "smoke: without a listener nobody is killed at the end (kill 0 is the whole process group)" {
+  touch "$OUTLAST_STOP_FILE"
+  MASTER_ADDR=fe80::1
+  kill() { echo "killed $*"; }
+  run -0 ol_smoke "$DIR"
+  [[ $output != *killed* ]]
+  [ -e "$DIR/checkpoint-1/trainer_state.json" ]
+}
