@@ -33,6 +33,22 @@ def test_a_teammate_may_stop_the_run(lab: Lab) -> None:
     lab.wait_until_empty()
 
 
+def test_save_makes_one_checkpoint_now_and_training_goes_on(lab: Lab) -> None:
+    command = "python3 -u train.py --output_dir {ckpt_dir} --max_steps {target_step} --save_steps 0 "
+    command += "--step_time 0.1 {resume}"
+    lab.render(
+        "--set", "progress.target_step=250", "--set", "checkpoint.save_signal=USR1", "--set", f"command={command}"
+    )
+    lab.submit()
+    lab.wait_event("first_step")
+    lab.outlast("save", RUN)
+    durable = lab.wait_event("checkpoint_durable", 30)
+    assert 0 < durable["step"] < 250
+    assert not (lab.folder / "control/save").exists()
+    lab.finish()
+    assert lab.endings() == ["done"]
+
+
 def test_save_warns_where_the_trainer_cannot_be_asked_and_disturbs_nothing(lab: Lab) -> None:
     lab.render("--set", "progress.target_step=200")
     lab.submit()

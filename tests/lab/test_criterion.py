@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from harness import CHECKOUT, Lab
 
-# A step of the small model counts for ten, and it saves as rarely as a big one would: 50000 steps by 16 ranks would
-# take this machine a quarter of an hour.
+# A step of the small model counts for 25, and it saves as rarely as a big one would: 50000 steps by 16 ranks would
+# take two cores half an hour.
 TRAINER = f"""
 import sys
 
@@ -16,12 +16,12 @@ from outlast.demo import train
 
 class Trainer(train.Trainer):
     def step(self):
-        self.run.progress.step += 9
+        self.run.progress.step += 24
         return super().step()
 
 
 train.Trainer = Trainer
-small = "--per_device_train_batch_size 1 --save_steps 5000 --step_time 0.02"
+small = "--per_device_train_batch_size 1 --save_steps 10000 --step_time 0.04"
 sys.exit(train.main([*sys.argv[1:], *small.split()]))
 """
 
@@ -40,14 +40,14 @@ def test_the_bytes_of_the_1b_32n_job_train_over_several_jobs_and_finish(lab: Lab
     lab.set_job(first, "EndTime=now+601seconds")  # its margin is 600 s
     second = lab.successor(first, 120)
 
-    lab.wait_event("ended", 240, job=second, **{"class": "crash"})
+    lab.wait_event("ended", 400, job=second, **{"class": "crash"})
     lab.wait_event("first_step", 180, job=second, attempt=2)
     lab.command("off", lab.host_of(second, 1))
 
     lab.finish(600)
     lab.assert_resumed()
     assert lab.durable_steps()[-1] == 50000
-    assert len(lab.durable_steps()) == 3
+    assert len(lab.durable_steps()) <= 3
     assert lab.endings()[:2] == ["walltime", "crash"]
     assert lab.endings()[-1] == "done"
     assert len(lab.events("launched")) == 4
