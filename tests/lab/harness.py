@@ -258,7 +258,7 @@ def running(hosts: int = 4, parent: Path | None = None) -> Iterator[Lab]:
         yield lab
     finally:
         if (lab.dir / "lab").exists():
-            lab.command("down", limit_s=60)
+            lab.command("down", limit_s=120)
         shutil.rmtree(lab.dir, ignore_errors=True)
 
 
