@@ -5,11 +5,12 @@
 #   ol_run_begin SCRIPT     node-local state, names, hosts; from here on every message goes to the job's log
 #   ol_run_open             make or check the run's folder
 #   ol_run_keep_script      as the run's owner: keep the script for the successors
+#   ol_run_drop_ballast     the node's disk is full, or nobody writes any more: make room for our state
 #   ol_run_pause SEC        sleep, but not on when the job is told to end (status 1)
 #
 # Sets     OUTLAST_OUT_FD (the scheduler's output file) OUTLAST_RUN_DIR OUTLAST_JOB_ID OUTLAST_RESTART OUTLAST_HOSTS OUTLAST_LOCAL OUTLAST_STATE
 #          OUTLAST_CKPT_DIR OUTLAST_STARTED_S OUTLAST_PROJECT
-# Reads    the settings; OUTLAST_START_DIR, the folder the script was started in; OUTLAST_SHM (a folder in memory)
+# Reads    the settings; OUTLAST_START_DIR, the folder the script was started in
 # Needs    log, bounded
 # Sourcing it defines the functions above and does nothing else.
 
@@ -21,18 +22,23 @@ _ol_run_local() {
   sum=$(cksum <<<"$OUTLAST_RUN_DIR")
   name=outlast.$OUTLAST_JOB_ID.${sum%% *}
   # A requeued job finds what its first run left on this node.
-  for old in "$OUTLAST_LOCAL_BASE/$name".* "${OUTLAST_SHM:-/dev/shm}/$name".*; do
+  for old in "$OUTLAST_LOCAL_BASE/$name".*; do
     [[ ! -O $old ]] || rm -rf "$old"
   done
   OUTLAST_LOCAL=$OUTLAST_LOCAL_BASE/$name.$OUTLAST_RESTART
   mkdir -p "$OUTLAST_LOCAL_BASE" && mkdir -m 0700 "$OUTLAST_LOCAL" || return
-  # In memory, where there is such a folder: a full or failing disk must not take our state with it.
-  OUTLAST_STATE=${OUTLAST_SHM:-/dev/shm}/$name.$OUTLAST_RESTART
-  mkdir -m 0700 "$OUTLAST_STATE" 2>/dev/null || {
-    OUTLAST_STATE=$OUTLAST_LOCAL/state
-    mkdir "$OUTLAST_STATE"
-  }
+  OUTLAST_STATE=$OUTLAST_LOCAL/state
+  mkdir "$OUTLAST_STATE" && _ol_run_ballast && return
+  # A disk that is full already: the state goes elsewhere, so that somebody is there to say so. (Not to /dev/shm:
+  # where systemd has RemoveIPC, it empties that when the user leaves the node after a look at it.)
+  ol_log_warn "no room in $OUTLAST_LOCAL_BASE on ${HOSTNAME:-this node}"
+  OUTLAST_STATE=$(mktemp -d "/tmp/outlast.$OUTLAST_JOB_ID.XXXXXX")
 }
+
+# Room for our own state, given up when the ranks have filled the disk.
+_ol_run_ballast() { head -c 8388608 /dev/zero >"$OUTLAST_LOCAL/ballast" 2>/dev/null; }
+
+ol_run_drop_ballast() { rm -f "$OUTLAST_LOCAL/ballast"; }
 
 ol_run_begin() {
   local script=$1

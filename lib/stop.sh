@@ -17,8 +17,8 @@
 # Sourcing it defines the functions above and does nothing else.
 
 ol_stop_asked() {
-  local reason=''
-  [[ ! -e $OUTLAST_STATE/asked ]] || read -r reason <"$OUTLAST_STATE/asked"
+  local reason=${OUTLAST_STOP_REASON:-} # in memory, too: a full disk keeps no word
+  [[ -n $reason || ! -e $OUTLAST_STATE/asked ]] || read -r reason <"$OUTLAST_STATE/asked"
   printf '%s\n' "$reason"
 }
 

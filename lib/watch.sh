@@ -7,7 +7,7 @@
 #   ol_watch_first_death     print the shim's line of the rank that died first, by time, or nothing
 #
 # Sets     OUTLAST_LAUNCH_CODE OUTLAST_RAN_S
-# Needs    log, bounded, ledger, stop, progress, deadline, ending, decide, courier
+# Needs    log, bounded, run, ledger, stop, progress, deadline, ending, decide, courier
 # Sourcing it defines the functions above and does nothing else.
 
 ol_watch_signal() {
@@ -119,6 +119,17 @@ _ol_watch_last_useful() {
   OUTLAST_LAST_CKPT=$step OUTLAST_LAST_CKPT_S=$at_s
 }
 
+# When the ranks fill the node's disk our own files must still find room.
+_ol_watch_disk() {
+  local left_kib
+  ((OUTLAST_WATCH_TICK % 10 == 9)) && [[ -e $OUTLAST_LOCAL/ballast ]] || return 0
+  left_kib=$(df --output=avail -k "$OUTLAST_LOCAL" 2>/dev/null | tail -n 1)
+  ((${left_kib:-4096} < 4096)) || return 0
+  ol_run_drop_ballast
+  ol_log_warn "the node's disk is full: $OUTLAST_LOCAL_BASE on ${HOSTNAME:-this node}"
+  ol_ledger_add warned text="the node's disk is full: $OUTLAST_LOCAL_BASE on ${HOSTNAME:-?}"
+}
+
 # What got lost of our own processes (out of memory, a bug of ours) is started again.
 _ol_watch_helpers() {
   ((OUTLAST_WATCH_TICK % 60 == 59)) || return 0
@@ -133,6 +144,7 @@ _ol_watch_round() {
   _ol_watch_deaths
   _ol_watch_last_useful
   ol_stop_push
+  _ol_watch_disk
   _ol_watch_helpers
   OUTLAST_WATCH_TICK=$((OUTLAST_WATCH_TICK + 1))
 }
@@ -153,6 +165,7 @@ ol_watch() {
   printf -v now_s '%(%s)T' -1
   OUTLAST_RAN_S=$((now_s - OUTLAST_LAUNCH_S))
   # The drain begins while we still think: nobody writes any more.
+  ol_run_drop_ballast
   printf 'ended %d %d\n' "$now_s" "$OUTLAST_LAUNCH_CODE" >"$OUTLAST_STATE/ranks"
   ol_sidecar_hurry
   _ol_watch_progress last
