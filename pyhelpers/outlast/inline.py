@@ -11,6 +11,9 @@ ACCOUNT = ("{account}", "{account_as_typed}")  # filled in by for_account
 RUN_TIME = {"{user}": '"$USER"', "{user_initial}": '"${USER:0:1}"', "{home}": '"$HOME"'}
 
 
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
 class Inliner:
     """`inline("log", "job")` for a template: gives the text of lib/log.sh and lib/job.sh, and remembers both."""
 
@@ -79,6 +82,8 @@ def folder(key: str, text: str) -> str:
     for name in re.findall(r"\{[^}]*\}?", text):
         if name not in RUN_TIME:
             raise Refused(f"{key} = {text!r} has {name}{nearest(name, [*RUN_TIME, *ACCOUNT])}")
+    if CONTROL.search(text):
+        raise Refused(f"{key} = {text!r} has a line end or a control character")
     if text and not text.startswith(("/", "{home}")):
         raise Refused(f"{key} = {text!r} is no absolute path; start it with / or {{home}}")
     return text

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from outlast import schema
+from outlast import inline, pattern, schema
 from outlast.preset import Preset
 from outlast.refused import Refused, nearest
 from outlast.site import Site
@@ -128,6 +128,8 @@ def check(job: Job, site: Site, preset: Preset) -> None:
     _check_scheduler(job, site)
     _check_directives(job)
     _check_command(job)
+    _check_operators(job)
+    _check_progress(job)
     _check_restarts(job)
     _check_times(job)
     _check_storage(job, site)
@@ -144,17 +146,32 @@ def _check_shape(job: Job) -> None:
     for name in job.env:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise Refused(f"env.{name} is no name of a variable")
-    if re.search(r"[\x00-\x1f\x7f]", job.mail.to):
-        raise Refused(f"mail.to {job.mail.to!r} has a control character")
+    texts = {"mail.to": job.mail.to, "project_dir": job.project_dir, "runs_dir": job.runs_dir}
+    texts |= {"checkpoint.prefix": job.checkpoint.prefix, "checkpoint.complete": job.checkpoint.complete}
+    for key, text in texts.items():
+        if inline.CONTROL.search(text):
+            raise Refused(f"{key} {text!r} has a line end or a control character")
     _check_end_date(job.guard.end_date)
 
 
 def _check_end_date(text: str) -> None:
+    # Both Python and `date -d` read this form, and neither reads all of the other's.
+    form = r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d)?)?"
     try:
-        if text:
+        if text and re.fullmatch(form, text, re.A):
             datetime.fromisoformat(text)
+        elif text:
+            raise ValueError(text)
     except ValueError as err:
         raise Refused(f"guard.end_date is a day such as 2027-01-31, not {text!r}") from err
+
+
+def end_date_has_come(text: str, now: datetime) -> bool:
+    """Has the day begun, on this machine's clock? An empty text is no day."""
+    try:
+        return bool(text) and datetime.fromisoformat(text).astimezone() <= now.astimezone()
+    except ValueError:
+        return False
 
 
 def _check_account(job: Job, site: Site) -> None:
@@ -203,6 +220,24 @@ def _check_command(job: Job) -> None:
             raise Refused("command has {target_step}; type --set progress.target_step=N too")
         if "{resume}" in word and word != "{resume}":
             raise Refused(f"command has {word!r}; {{resume}} stands alone, the preset makes words of it")
+
+
+_OPERATORS = ("|", "|&", "||", "&&", "&", ";", ">", ">>", "<", "<<", "2>", "2>&1", "&>", ">&2")
+
+
+def _check_operators(job: Job) -> None:
+    for word in job.command:
+        if word in _OPERATORS:
+            raise Refused(
+                f"command has the word {word}, and no shell runs it; put it into a script, or type "
+                f"command = \"bash -c '... {word} ...'\""
+            )
+
+
+def _check_progress(job: Job) -> None:
+    target = str(job.progress.target_step or "[0-9]+")
+    pattern.check_group("progress.step_regex", job.progress.step_regex.replace("{target_step}", target))
+    pattern.check("progress.finish_regex", job.progress.finish_regex)
 
 
 def _check_restarts(job: Job) -> None:

@@ -1,3 +1,4 @@
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,24 @@ REFUSED = [
     (("env.A-B=1",), "env.A-B is no name of a variable"),
     (("online=true",), "lake has no proxy"),
     (("guard.end_date=soon",), "guard.end_date is a day"),
+    (("guard.end_date=20270131",), "guard.end_date is a day"),
+    (("guard.end_date=2027-W05-1",), "guard.end_date is a day"),
+    (("guard.end_date=2027-02-30",), "guard.end_date is a day"),
     (("mail.to=a@b\nBcc: c",), "mail.to .* control character"),
+    (("project_dir=/a\nb",), "project_dir '/a.nb' has a line end"),
+    (("runs_dir=/a\tb",), "runs_dir '/a.tb' has a line end"),
+    (("checkpoint.prefix=a\nb",), "checkpoint.prefix 'a.nb' has a line end"),
+    (("progress.step_regex=(",), r"progress.step_regex '\(' is no extended regular expression \(Unmatched"),
+    (("progress.step_regex=step [0-9]+",), "takes one group, around the number of the step"),
+    (("progress.step_regex=(step) ([0-9]+)",), "takes one group"),
+    (("progress.step_regex=step (\\d+)",), r"write \[0-9\]"),
+    (("progress.step_regex=a\n(b)",), "progress.step_regex .* line end"),
+    (("progress.finish_regex=[a",), "progress.finish_regex '\\[a' is no extended regular expression"),
+    (("command=python train.py | tee x",), r"command has the word \|, and no shell runs it; .*bash -c"),
+    (("command=a > x",), "command has the word >,"),
+    (("command=a 2>&1",), "command has the word 2>&1,"),
+    (("command=a && b",), "command has the word &&,"),
+    (("command=a ; b",), "command has the word ;,"),
 ]
 
 
@@ -59,6 +77,11 @@ def test_check_refuses_in_one_line(tmp_path: Path, assignments: tuple[str, ...],
         "preset=torchrun",
         "env.TOKENIZERS_PARALLELISM=false",
         "guard.end_date=2027-01-31",
+        "guard.end_date=2027-01-31T18:00",
+        "command=bash -c 'exec python train.py | tee x'",
+        "progress.step_regex=[(]it ([0-9]+)[)]",
+        "progress.step_regex=/{target_step} ([0-9]+)",
+        "progress.finish_regex=done|over",
     ],
 )
 def test_check_takes(tmp_path: Path, assignment: str) -> None:
@@ -71,6 +94,12 @@ def test_check_refuses_what_the_scheduler_cannot_do(tmp_path: Path) -> None:
     pbs = trees.SITE.replace('"slurm"', '"pbs"').replace("[queues.batch]", 'launcher = "pals"\n\n[queues.batch]', 1)
     with pytest.raises(Refused, match="takes no exclude; leave it out, PBS cannot keep a job off a node"):
         check(tmp_path, "exclude=lake7", site=pbs)
+
+
+def test_an_end_date_has_come_at_its_day() -> None:
+    now = datetime(2027, 1, 31, 9)
+    assert job.end_date_has_come("2027-01-31", now)
+    assert not any(job.end_date_has_come(text, now) for text in ("2027-02-01", "2027-01-31T18:00", "", "soon"))
 
 
 def test_check_takes_online_without_a_proxy_where_none_is_needed(tmp_path: Path) -> None:

@@ -87,6 +87,22 @@ def test_submit_never_touches_a_run_that_is_there(fake: Fake, here: Path) -> Non
     assert len(fake.asked) == 1
 
 
+def test_submit_warns_of_an_end_date_that_has_come(fake: Fake, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fake.says("submit", 0, "41")
+    assert submit(fake, "--set", "guard.end_date=2020-01-01") == 0
+    assert "guard.end_date 2020-01-01 has come: the first job will hold the run" in capsys.readouterr().err
+
+
+def test_submit_refuses_a_project_folder_with_a_line_end(
+    fake: Fake, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "a\nb").mkdir()
+    monkeypatch.chdir(here / "a\nb")
+    assert submit(fake) == 2
+    assert "has a line end or a control character" in capsys.readouterr().err
+    assert not fake.runs.exists()
+
+
 def test_submit_refuses_what_render_refuses(fake: Fake, here: Path) -> None:
     assert submit(fake, "--set", "no.such.key=1") == 2
     assert not fake.runs.exists()

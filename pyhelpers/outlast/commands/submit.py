@@ -4,14 +4,17 @@ import argparse
 import json
 import os
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from outlast import config, driver, rundir, tree
+from outlast import config, driver, inline, rundir, tree
+from outlast import job as jobs
 from outlast import site as sites
 from outlast.commands import _common, render
+from outlast.refused import Refused
 
 
 def submit(
@@ -29,7 +32,11 @@ def submit(
     """Render a job, make its run directory and submit it."""
     typed = argparse.Namespace(nodes=nodes, walltime=walltime, account=account, queue=queue, set=set_ or [])
     root, outside = tree.root(), sites.outside(site_dir or [], os.environ)
-    new = prepared(config.plan(root, site, job, render.user_file(), render.typed(typed), outside), root)
+    plan = config.plan(root, site, job, render.user_file(), render.typed(typed), outside)
+    new = prepared(plan, root)
+    if jobs.end_date_has_come(end := plan.job.guard.end_date, datetime.now()):
+        hint = "the first job will hold the run; type --set guard.end_date=DAY with a later one"
+        typer.echo(f"outlast: guard.end_date {end} has come: {hint}", err=True)
     if dry_run:
         typer.echo(f"would make {new.path}, and submit its job.sh to {new.by.name} from {new.project}")
         return
@@ -55,6 +62,9 @@ def prepared(plan: config.Plan, root: Path) -> New:
     script = render.script(plan, root)
     path = Path(rundir.filled(plan.job.runs_dir, plan.job.account, os.environ)) / plan.job.run
     project = Path(plan.job.project_dir or ".").expanduser().resolve()
+    for where in (path, project):
+        if inline.CONTROL.search(str(where)):
+            raise Refused(f"{str(where)!r} has a line end or a control character")
     return New(path, script, project, driver.named(plan.site.scheduler, root))
 
 
