@@ -211,7 +211,7 @@ def _submitted(run: Run, event: Event) -> Run:
 
 
 def _started(run: Run, event: Event) -> Run:
-    again = {"host": event.text("host"), "restart": event.restart, "end": "", "ended_t": None}
+    again = {"host": event.text("host"), "restart": event.restart, "attempt_end": "", "end": "", "ended_t": None}
     run = _with_durable(run, event)
     return _with_job(run, event, started_t=event.t, from_step=event.number("durable_step"), **again)
 

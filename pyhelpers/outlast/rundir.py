@@ -2,6 +2,7 @@
 
 import glob
 import os
+import pwd
 import re
 import shlex
 import shutil
@@ -60,22 +61,31 @@ class RunDir:
             return []
         return text.splitlines() or [""]
 
-    def setting(self, name: str) -> str:
-        """The value of OUTLAST_NAME in the run's job script, empty where it has none.
+    def setting(self, name: str, default: str = "") -> str:
+        """The value of OUTLAST_NAME in the run's job script, or the default where it has none.
 
-        Raises: RunDirError: there is no job script.
+        Raises: RunDirError: there is no job script, or the line is torn.
         """
         try:
             text = self.script.read_text(encoding="utf-8", errors="replace")
         except OSError as err:
             raise RunDirError(f"{self.script}: {err.strerror}; is {self.path} a run?") from err
         line = re.search(rf"^OUTLAST_{name}=(.*)$", text, re.M)
-        return " ".join(shlex.split(line[1])) if line else ""
+        try:
+            return " ".join(shlex.split(line[1])) if line else default
+        except ValueError as err:
+            raise RunDirError(f"{self.script}: OUTLAST_{name} is no whole line; is the file cut short?") from err
 
 
 def is_run(path: Path) -> bool:
-    """Has this folder the files of a run?"""
-    return (path / "job.sh").is_file() or (path / "events.jsonl").is_file()
+    """Has this folder the files of a run?
+
+    Raises: RunDirError: nobody lets us look.
+    """
+    try:
+        return (path / "job.sh").is_file() or (path / "events.jsonl").is_file()
+    except OSError as err:
+        raise RunDirError(f"{path}: {err.strerror}; a run is open to its owner and their group") from err
 
 
 def find(run: str, places: list[str]) -> RunDir:
@@ -84,29 +94,48 @@ def find(run: str, places: list[str]) -> RunDir:
     Raises: Refused: it is no name; RunDirError: there is no such run, or more than one.
     """
     if "/" in run or run in (".", ".."):
-        path = Path(run).resolve()
+        path = Path(os.path.realpath(run))
         if not is_run(path):
             raise RunDirError(f"{path} is no run: it has neither job.sh nor events.jsonl")
         return RunDir(path)
     if not _NAME.fullmatch(run):
         raise Refused(f"{run!r} is no name of a run: letters, digits and . _ - inside")
-    found = sorted({Path(path).resolve() for place in places for path in glob.glob(f"{place}/{run}")})
-    found = [path for path in found if is_run(path)]
+    found = sorted({Path(os.path.realpath(path)) for place in places for path in glob.glob(f"{place}/{run}")})
+    found, closed = _open_to_us(found)
     if not found:
-        raise RunDirError(f"no run {run} in {', '.join(places)}; type its path, or set OUTLAST_RUNS")
+        raise closed or RunDirError(f"no run {run} in {', '.join(places)}; type its path, or set OUTLAST_RUNS")
     if len(found) > 1:
         raise RunDirError(f"{run} is {' and '.join(map(str, found))}; type the path")
     return RunDir(found[0])
 
 
+def _open_to_us(paths: list[Path]) -> tuple[list[Path], RunDirError | None]:
+    """Those that are runs, and what is wrong with one that we may not enter, if there is any."""
+    runs, closed = [], None
+    for path in paths:
+        try:
+            runs += [path] if is_run(path) else []
+        except RunDirError as err:
+            closed = err
+    return runs, closed
+
+
 def filled(pattern: str, account: str, env: Mapping[str, str]) -> str:
-    """A runs_dir with {account}, {account_as_typed}, {user}, {user_initial} and {home} filled in."""
-    user = env.get("USER") or env.get("LOGNAME") or "unknown"
-    values = {"user": user, "user_initial": user[:1], "home": env.get("HOME", "~")}
+    """A runs_dir with {account}, {account_as_typed}, {user}, {user_initial} and {home} filled in as a job does."""
+    user = env.get("USER") or _login("pw_name", str(os.geteuid()))
+    values = {"user": user, "user_initial": user[:1], "home": env.get("HOME") or _login("pw_dir", "~")}
     pattern = inline.for_account(pattern, account)
     for name, value in values.items():
         pattern = pattern.replace(f"{{{name}}}", value)
     return pattern
+
+
+def _login(what: str, default: str) -> str:
+    """What the system knows of this user, as `id -un` does: not every shell sets USER and HOME."""
+    try:
+        return str(getattr(pwd.getpwuid(os.geteuid()), what))
+    except KeyError:
+        return default
 
 
 def create(path: Path, script: str, project: Path) -> RunDir:
@@ -165,8 +194,8 @@ def clear(run: RunDir, *kinds: str) -> list[str]:
 
     Raises: RunDirError: one can't be removed.
     """
-    there = [kind for kind in kinds if run.control(kind).exists()]
     try:
+        there = [kind for kind in kinds if run.control(kind).exists()]
         for kind in there:
             run.control(kind).unlink(missing_ok=True)
     except OSError as err:

@@ -1,8 +1,10 @@
 """How a run is doing, in one word: from its ledger, its control files and what the scheduler says."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from outlast import story
 from outlast.driver import Driver, NoAnswer, State
 from outlast.ledger import Job, Run
 from outlast.rundir import RunDir
@@ -76,14 +78,14 @@ def word(run: Run, answers: Mapping[str, State | None], asked: Asked) -> tuple[s
     return ("ended" if end else "new"), ""
 
 
-def reason(run: Run, state: str, asked: Asked) -> str:
-    """Why the run is in this state, as far as somebody wrote it down."""
+def reason(run: Run, state: str, asked: Asked, job: str = "") -> str:
+    """Why the run is in this state, as far as somebody wrote it down; of a live job, what it is about to do."""
     if state == "held":
         return asked.hold[0] if asked.hold and asked.hold[0] else run.held
     if state in ("stopped", "stopping") and asked.stop and asked.stop[0]:
         return asked.stop[0]
-    if state in ("pending", "running", "ending"):
-        return ""
+    if state in ("pending", "running", "stopping", "ending"):
+        return "; ".join(filter(None, [_waits(run.jobs.get(job)), _wish(state, asked)]))
     if state == "lost":
         return "the scheduler knows the job no more, and it wrote no end"
     if state == "unknown":
@@ -91,14 +93,51 @@ def reason(run: Run, state: str, asked: Asked) -> str:
     end = run.last_end()
     if end is None:
         return ""
-    return f"job {end.id} ended: {end.end}" + (f" ({end.evidence})" if end.evidence else "")
+    return f"job {end.id} ended: {end.end}{_because(end.evidence)}"
 
 
-def todo(run: Run, state: str, asked: Asked, typed: str) -> str:
+def _because(evidence: str) -> str:
+    return f" ({story.plain(evidence)})" if evidence else ""
+
+
+def _waits(job: Job | None) -> str:
+    """That the trainer does not run, between the end of an attempt and the next launch; else nothing."""
+    if job is None or not job.attempt_end:
+        return ""
+    return f"the trainer is not running: waits to launch again: {job.attempt_end}{_because(job.evidence)}"
+
+
+def _wish(state: str, asked: Asked) -> str:
+    """What people asked of a live job, and it has not got to yet."""
+    if state == "pending" and (asked.stop or asked.hold):
+        return f"the job leaves when it starts: {(asked.stop or asked.hold)[0]}"
+    return f"no further job after this one: {asked.hold[0]}" if asked.hold else ""
+
+
+# What keeps the run from going on, and where it stands in the job script.
+_GUARDS = {"end_date": "END_DATE", "max_jobs": "MAX_JOBS", "max_node_hours": "MAX_NODE_HOURS"}
+
+
+def _loosened(why: str, script: str) -> str:
+    """What to do before a resume after a hold by the budget, as words that follow the resume; empty: nothing."""
+    guard = re.search(r"\(guard\.(\w+)\)$", why)
+    if guard is None or guard[1] not in _GUARDS:
+        return ""
+    name = f"OUTLAST_{_GUARDS[guard[1]]} in {script}"
+    if guard[1] == "end_date":
+        return f", after you have set {name} to a later day"
+    return f", which grants the run as much again; {name} says how much"
+
+
+def todo(run: Run, state: str, asked: Asked, typed: str, script: str = "its job.sh") -> str:
     """What to type next."""
     if state == "held":
         own = asked.hold[1] if len(asked.hold) > 1 and asked.hold[1] else run.todo
-        return own or f"outlast resume {typed}"
+        return (own or f"outlast resume {typed}") + _loosened(reason(run, state, asked), script)
+    if state == "pending" and (asked.stop or asked.hold):
+        return f"outlast resume {typed}, if it shall train"
+    if asked.hold and state in ("running", "ending"):
+        return f"outlast resume {typed}, if the chain shall go on"
     if state in ("stopped", "lost", "ended", "new"):
         return f"outlast resume {typed}"
     if state == "unknown":
@@ -115,9 +154,9 @@ def status(run: RunDir, typed: str, events: Run, answers: Mapping[str, State | N
         state=state,
         job=job,
         step=events.step,
-        durable_step=events.durable_step,
+        durable_step=events.durable_step or None,  # 0 in the ledger: a job started without a checkpoint
         target_step=target_step,
         chain=list(events.jobs),
-        reason=reason(events, state, files),
-        todo=todo(events, state, files, typed),
+        reason=reason(events, state, files, job),
+        todo=todo(events, state, files, typed, str(run.script)),
     )

@@ -94,9 +94,14 @@ def _signal(who: str, event: Event) -> str:
     return f"{who} asks the trainer to stop: {_ASKED.get(origin, origin)}"
 
 
+def plain(evidence: str) -> str:
+    """The evidence of an end without what is for programs: the shim's mark, and the second."""
+    return re.sub(r"^outlast: | at \d{10}$", "", evidence)
+
+
 def _ended(who: str, event: Event) -> str:
     step = event.number("step")
-    evidence = re.sub(r"^outlast: | at \d{10}$", "", event.text("evidence"))
+    evidence = plain(event.text("evidence"))
     text = f"{who} {_ENDS.get(event.text('class'), 'ended: ' + event.text('class'))}"
     text += f" at step {step}" if step is not None else ""
     text += f" ({evidence})" if evidence else ""

@@ -2,7 +2,7 @@
 
 import time
 
-from outlast import ledger
+from outlast import ledger, story
 from outlast.ledger import Event, Job, Run
 
 HEADS = ("job", "started", "ran", "steps", "ended")
@@ -33,14 +33,15 @@ def _row(job: Job, now: float) -> tuple[str, ...]:
     started = job.started_t or 0
     name = f"{job.id}.{job.restart}" if job.restart else job.id
     steps = f"{job.from_step or 0} to {job.step}" if job.step is not None else "none"
-    ended = f"{job.end} ({job.evidence})" if job.evidence else job.end
+    ended = f"{job.end} ({story.plain(job.evidence)})" if job.evidence else job.end
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(started))
-    return (name, when, _clock((job.ended_t or now) - started), steps, _printable(ended) or "not yet")
+    return (_printable(name), when, _clock((job.ended_t or now) - started), steps, _printable(ended) or "not yet")
 
 
 def _whole(run: Run, number: int) -> str:
     state = "finished" if run.finished else f"held: {_printable(run.held)}" if run.held else "goes on"
-    steps = f"step {run.step}, {run.durable_step or 0} is safe" if run.step is not None else "no step yet"
+    safe = f"{run.durable_step} is safe" if run.durable_step else "no checkpoint is safe yet"
+    steps = f"step {run.step}, {safe}" if run.step is not None else "no step yet"
     return f"{number} job{'s' * (number != 1)}; {steps}; {state}"
 
 

@@ -1,4 +1,5 @@
 import os
+import pwd
 import stat
 from pathlib import Path
 
@@ -72,6 +73,11 @@ def test_find_says_where_it_looked() -> None:
 def test_filled_takes_the_account_in_lower_case() -> None:
     env = {"USER": "ann", "HOME": "/home/ann"}
     assert rundir.filled("/{account}/{user_initial}/{user}{home}", "ABC", env) == "/abc/a/ann/home/ann"
+
+
+def test_filled_asks_the_system_where_the_shell_says_nothing() -> None:
+    own = pwd.getpwuid(os.geteuid())
+    assert rundir.filled("{user_initial}/{user}{home}", "", {}) == f"{own.pw_name[0]}/{own.pw_name}{own.pw_dir}"
 
 
 def test_setting_reads_the_value_that_bash_would(run: RunDir) -> None:

@@ -44,3 +44,7 @@ def test_a_long_chain_shows_its_end() -> None:
     lines = summary.table(long).splitlines()
     assert lines[1] == "… 10 earlier jobs"
     assert lines[-2].startswith("30 ")
+
+
+def test_no_checkpoint_is_not_step_0() -> None:
+    assert summary.table(CHAIN[:3]).splitlines()[-1] == "1 job; step 90, no checkpoint is safe yet; goes on"

@@ -1,14 +1,22 @@
 """The verbs for runs, from the words typed to the files and questions that come of them."""
 
+import errno
 import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import trees
 from conftest import Fake, event
 
-from outlast import commands, ledger
+from outlast import commands, ledger, runstate
 from outlast.commands.events import is_over
+
+ROOT = Path(__file__).parents[2]
 
 RUNS = ("- submitted successor=1", "1 started host=n1 durable_step=0", "1 progress step=120")
 
@@ -43,6 +51,7 @@ def test_hold_says_what_to_type(fake: Fake) -> None:
 @pytest.mark.parametrize("verb", ["stop", "save", "hold", "resume", "cancel"])
 def test_dry_run_changes_nothing(verb: str, fake: Fake) -> None:
     run = fake.run("r1", *RUNS)
+    fake.says("state.1", 0, "state=running verdict=none restarts=0")
     before = run.events.read_text()
     assert commands.main([verb, "r1", "--dry-run"]) == 0
     assert list((run.path / "control").iterdir()) == []
@@ -55,6 +64,56 @@ def test_save_is_refused_when_no_job_runs(fake: Fake, capsys: pytest.CaptureFixt
     assert commands.main(["save", "r1"]) == 1
     assert run.asked("save") == []
     assert "no job is running" in capsys.readouterr().err
+
+
+def test_save_is_taken_from_a_job_whose_start_is_not_in_the_ledger_yet(fake: Fake) -> None:
+    run = fake.run("r1", RUNS[0])
+    fake.says("state.1", 0, "state=running verdict=none restarts=0")
+    assert commands.main(["save", "r1"]) == 0
+    assert run.asked("save")
+
+
+def test_save_says_that_a_trainer_cannot_be_asked(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    run = fake.run("r1", *RUNS)
+    fake.says("state.1", 0, "state=running verdict=none restarts=0")
+    run.script.write_text(run.script.read_text() + "OUTLAST_PRESET='script'\nOUTLAST_SAVE_SIGNAL=''\n")
+    assert commands.main(["save", "r1"]) == 1
+    assert run.asked("save") == []
+    assert "preset script has no save_signal), so nothing was written; if it saves at USR1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["stop", "hold", "cancel"])
+def test_a_finished_run_is_left_alone(verb: str, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    run = fake.run("r1", *RUNS, "1 finished step=200", "1 ended class=done then=finish")
+    run.finished.touch()
+    assert commands.main([verb, "r1"]) == 1
+    assert list((run.path / "control").iterdir()) == []
+    assert capsys.readouterr().err == f"outlast: r1 has finished, so there is nothing to {verb}; nothing was written\n"
+
+
+def test_stop_of_a_run_that_is_stopped_says_so(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    run = fake.run("r1", *RUNS, "1 ended class=stopped then=stop")
+    assert commands.main(["stop", "r1"]) == 0
+    assert "no job of it is there" in capsys.readouterr().out
+    before = run.control("stop").stat()
+    assert commands.main(["stop", "r1"]) == 1
+    assert "stopped already" in capsys.readouterr().err
+    assert run.control("stop").stat() == before
+
+
+def test_stop_is_written_again_while_a_job_lives(fake: Fake) -> None:
+    run = fake.run("r1", *RUNS)
+    fake.says("state.1", 0, "state=running verdict=none restarts=0")
+    assert [commands.main(["stop", "r1", "--why", why]) for why in ("one", "two")] == [0, 0]
+    assert run.asked("stop")[0].endswith(": two")
+
+
+def test_resume_after_the_end_date_says_what_to_change(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    run = fake.run("r1", *RUNS, "1 ended class=walltime then=hold", "1 held why=late")
+    run.script.write_text(run.script.read_text() + "OUTLAST_END_DATE='2020-01-01'\n")
+    assert commands.main(["resume", "r1"]) == 1
+    assert fake.asked == []
+    assert f"set OUTLAST_END_DATE in {run.script}" in capsys.readouterr().err
 
 
 def test_resume_clears_the_hold_and_submits_the_runs_own_script(fake: Fake) -> None:
@@ -164,7 +223,7 @@ def test_status_json_has_named_fields(fake: Fake, capsys: pytest.CaptureFixture[
     fake.run("r1", *RUNS)
     assert commands.main(["status", "r1", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["state"], told["step"], told["durable_step"], told["target_step"]) == ("lost", 120, 0, 200)
+    assert (told["state"], told["step"], told["durable_step"], told["target_step"]) == ("lost", 120, None, 200)
     assert told["todo"] == "outlast resume r1"
 
 
@@ -208,3 +267,106 @@ def test_a_run_by_path_needs_no_site(fake: Fake, tmp_path: Path) -> None:
     (tmp_path / "root/sites/broken").mkdir()
     (tmp_path / "root/sites/broken/site.toml").write_text("= no TOML")
     assert commands.main(["status", str(run.path)]) == 0
+
+
+def told(*words: str) -> subprocess.CompletedProcess[str]:
+    """outlast in a process of its own; where we are root it lacks what makes every folder open to root."""
+    bare = ("setpriv", "--bounding-set=-dac_override,-dac_read_search", "--") if os.geteuid() == 0 else ()
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "pyhelpers"), "PYTHONDONTWRITEBYTECODE": "1"}
+    words = (*bare, sys.executable, "-m", "outlast", *words)
+    return subprocess.run(words, env=env, cwd="/", text=True, capture_output=True, check=False)
+
+
+@pytest.fixture
+def closed() -> Iterator[Path]:
+    """A run that nobody but root may enter, in a folder that everybody may."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        run = Path(folder) / "runs/r1"
+        run.mkdir(parents=True)
+        Path(folder).chmod(0o755)
+        (run / "job.sh").write_text("OUTLAST_SCHEDULER=local\n")
+        run.chmod(0)
+        yield run
+        run.chmod(0o700)
+
+
+@pytest.mark.parametrize("verb", ["status", "events", "summary", "stop", "hold", "save", "resume", "cancel"])
+def test_a_run_that_we_may_not_enter_is_one_line(verb: str, closed: Path) -> None:
+    answer = told(verb, str(closed))
+    assert (answer.returncode, answer.stderr.count("\n")) == (1, 1)
+    assert answer.stderr.startswith(f"outlast: {closed}: Permission denied")
+
+
+def test_a_run_is_not_made_where_we_may_not_look(closed: Path) -> None:
+    answer = told("submit", "local", "smoke", "--set", f"runs_dir={closed}")
+    assert (answer.returncode, answer.stderr.count("\n")) == (1, 1)
+    assert "Permission denied" in answer.stderr
+
+
+def test_a_run_of_our_name_that_we_may_not_enter_is_told(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTLAST_RUNS", str(closed.parent))
+    answer = told("status", "r1")
+    assert answer.stderr.startswith(f"outlast: {closed}: Permission denied")
+
+
+def test_what_the_system_refuses_is_one_line(
+    fake: Fake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/lus/x")
+
+    fake.run("r1", *RUNS)
+    monkeypatch.setattr(runstate, "status", full)
+    assert commands.main(["status", "r1"]) == 1
+    assert capsys.readouterr().err == "outlast: /lus/x: No space left on device\n"
+
+
+def test_a_name_that_is_too_long_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.main(["status", "/tmp/" + "x" * 300]) == 1
+    assert "File name too long" in capsys.readouterr().err
+
+
+def test_a_torn_job_script_is_one_line(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    run = fake.run("r1", *RUNS)
+    for text in ("", "OUTLAST_SCHEDULER='lo"):
+        run.script.write_text(text)
+        assert commands.main(["status", "r1"]) == 1
+        assert capsys.readouterr().err.startswith(f"outlast: {run.script}")
+
+
+@pytest.mark.parametrize("t", ["1e400", "-1e400", "NaN", "-5", "1e300", "1" + "0" * 400, "253402300800"])
+def test_an_event_of_no_time_is_left_out(t: str, fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    run = fake.run("r1", *RUNS)
+    with run.events.open("a") as file:
+        file.write(f'{{"t":{t},"run":"r1","job":"1","restart":0,"attempt":1,"seq":9,"event":"progress","step":7}}\n')
+    assert [commands.main([verb, "r1"]) for verb in ("events", "summary", "status")] == [0, 0, 0]
+    assert "step 7" not in capsys.readouterr().out
+
+
+def test_status_shows_a_hold_on_a_running_job(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    fake.run("r1", *RUNS)
+    fake.says("state.1", 0, "state=running verdict=none restarts=0")
+    commands.main(["hold", "r1", "--why", "disk"])
+    capsys.readouterr()
+    commands.main(["status", "r1"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "r1     running, job 1"
+    assert lines[3].startswith("why    no further job after this one: hold asked for by ") and lines[3].endswith("disk")
+    assert lines[4] == "next   outlast resume r1, if the chain shall go on"
+
+
+def test_status_tells_that_the_trainer_waits_for_its_next_launch(
+    fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evidence = "evidence=rank_0_ended_with_code_2"
+    fake.run("r1", *RUNS, f"1 ended class=crash {evidence} then=relaunch")
+    fake.says("state.1", 0, "state=running verdict=none restarts=0")
+    commands.main(["status", "r1"])
+    wanted = "the trainer is not running: waits to launch again: crash (rank_0_ended_with_code_2)"
+    assert f"why    {wanted}" in capsys.readouterr().out.splitlines()
+
+
+def test_status_quotes_a_path_for_the_shell(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    run = fake.run("a b", *RUNS)
+    commands.main(["status", str(run.path)])
+    assert f"outlast resume '{run.path}'" in capsys.readouterr().out

@@ -53,6 +53,10 @@ def _run(verb: str, args: list[str]) -> int:
     except Refused as err:
         print(f"outlast: {err}", file=sys.stderr)
         return err.status
+    except OSError as err:
+        # A folder that is closed, a disk that is full: no fault of ours, and a traceback would not say more.
+        print(f"outlast: {f'{err.filename}: ' if err.filename else ''}{err.strerror or err}", file=sys.stderr)
+        return 1
 
 
 def _typed(verb: str, function: Any) -> Callable[[list[str]], int]:

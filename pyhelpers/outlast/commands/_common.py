@@ -49,7 +49,10 @@ def scheduler(run: rundir.RunDir) -> driver.Driver:
 
     Raises: Refused: the script is missing or names none.
     """
-    return driver.named(run.setting("SCHEDULER"), tree.root())
+    name = run.setting("SCHEDULER")
+    if not name:
+        raise rundir.RunDirError(f"{run.script} names no scheduler; is it a whole job script?")
+    return driver.named(name, tree.root())
 
 
 def live_jobs(run: rundir.RunDir, jobs: ledger.Run, by: driver.Driver) -> list[str]:
@@ -92,10 +95,19 @@ def user() -> str:
         return f"uid {os.getuid()}"
 
 
+def check_unfinished(run: rundir.RunDir, wanted: str) -> None:
+    """Nothing, unless the run has finished: then there is nothing to do.
+
+    Raises: RunDirError: it has.
+    """
+    if run.finished.exists():
+        raise rundir.RunDirError(f"{run.name} has finished, so there is nothing to {wanted}; nothing was written")
+
+
 def project_of(run: rundir.RunDir) -> str:
     """The project folder that the run was first submitted from; empty where that is not written."""
     try:
-        return (run.path / "project_dir").read_text().strip()
+        return (run.path / "project_dir").read_text(errors="surrogateescape").strip()
     except OSError:
         return ""
 

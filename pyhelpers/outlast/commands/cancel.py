@@ -15,6 +15,8 @@ def cancel(run: _common.RunArgument, dry_run: _common.DryRun = False) -> None:
     rundir.check_owner(found, os.getuid())
     by = _common.scheduler(found)
     jobs = ours(_common.events(found), by)
+    if not jobs:
+        _common.check_unfinished(found, "cancel")
     what = f"job {' and '.join(jobs)}" if jobs else "no job: none waits or runs"
     if dry_run:
         typer.echo(f"would stop the chain and cancel {what}")

@@ -79,7 +79,7 @@ def typed(options: argparse.Namespace) -> schema.Flat:
 
 def user_file() -> Path:
     """Where the user keeps what is personal: account, mail address."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "outlast/config.toml"
+    return Path(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")) / "outlast/config.toml"
 
 
 def script(plan: config.Plan, root: Path) -> str:

@@ -1,10 +1,12 @@
 """outlast resume: go on after a stop, a hold or a loss."""
 
 import os
+from datetime import datetime
 
 import typer
 
 from outlast import driver, ledger, rundir
+from outlast import job as jobs
 from outlast.commands import _common
 
 
@@ -19,6 +21,12 @@ def resume(run: _common.RunArgument, dry_run: _common.DryRun = False) -> None:
     by = _common.scheduler(found)
     events = _common.events(found)
     live = _common.live_jobs(found, events, by)
+    end = found.setting("END_DATE")
+    if not live and jobs.end_date_has_come(end, datetime.now()):
+        raise rundir.RunDirError(
+            f"the end date of {found.name}, {end}, has come, so a job would only hold it again; set "
+            f"OUTLAST_END_DATE in {found.script} to a later day, then type this again"
+        )
     if dry_run:
         todo = f"job {live[0]} is there, nothing to submit" if live else f"would submit {found.script}"
         typer.echo(f"would clear stop and hold; {todo}")

@@ -1,6 +1,7 @@
 """outlast status: how a run is doing."""
 
 import json
+import shlex
 from dataclasses import asdict
 
 import typer
@@ -16,7 +17,7 @@ def status(run: _common.RunArgument, as_json: _common.AsJson = False) -> None:
     by = _common.scheduler(found)
     answers = runstate.ask(by, events.open_jobs())
     target = found.setting("TARGET_STEP")
-    answer = runstate.status(found, run, events, answers, int(target) if target.isdecimal() else 0)
+    answer = runstate.status(found, shlex.quote(run), events, answers, int(target) if target.isdecimal() else 0)
     typer.echo(json.dumps(asdict(answer)) if as_json else _page(answer))
 
 
@@ -25,11 +26,11 @@ def _page(status: runstate.Status) -> str:
         (status.run, status.state + (f", job {status.job}" if status.job else "")),
         ("step", _steps(status)),
         ("chain", ", ".join(status.chain[-8:]) if status.chain else "no job yet"),
-        ("why", _printable(status.reason)),
-        ("next", _printable(status.todo)),
+        ("why", status.reason),
+        ("next", status.todo),
     ]
     width = max(len(name) for name, _ in rows)
-    return "\n".join(f"{name:<{width}}  {text}" for name, text in rows if text)
+    return "\n".join(_printable(f"{name:<{width}}  {text}") for name, text in rows if text)
 
 
 def _steps(status: runstate.Status) -> str:
@@ -41,5 +42,5 @@ def _steps(status: runstate.Status) -> str:
 
 
 def _printable(text: str) -> str:
-    # Others may write into control/: nothing of it reaches the terminal as a command.
+    # Others may write into control/, and the ledger is data: nothing of it reaches the terminal as a command.
     return "".join(char if char.isprintable() else " " for char in text)
