@@ -9,13 +9,17 @@
 #          All is offline, unless OUTLAST_ONLINE=1 and the site has a proxy or needs none.
 #          Their functions stay too: `ol_site_modules` loads the site's modules, if you want them.
 # Reads    OUTLAST_SITE, OUTLAST_SITES, OUTLAST_ONLINE, MASTER_ADDR, TMPDIR
-# Status   2, with one line on stderr and nothing changed: the site is not known.
+# Status   2, with one line on stderr and nothing changed: the site is not known, or this was not sourced.
 #
 # Unlike the other files here it acts. It defines no function of its own, and is never inlined.
 
 if [ -z "${BASH_VERSION:-}" ]; then
   echo 'outlast: lib/env.sh is for bash' >&2
   return 2
+fi
+if ! (return 0 2>/dev/null); then
+  echo "outlast: lib/env.sh sets the variables of the shell that reads it; type: source $0 SITE" >&2
+  exit 2
 fi
 
 _ol_env_root=$(readlink -f -- "${BASH_SOURCE[0]}")
@@ -35,9 +39,17 @@ _ol_env_site=$(
 if [[ -z $_ol_env_site ]]; then
   _ol_env_known=("$_ol_env_root"/sites/*/site.toml)
   _ol_env_known=("${_ol_env_known[@]%/site.toml}")
-  printf 'outlast: this host (%s) belongs to no known site; name one: source %s/lib/env.sh SITE (SITE: %s)\n' \
+  # What was typed may be a site misspelt, or a word of the caller's that only came along: so both are said.
+  _ol_env_word=${1-}
+  [[ $_ol_env_word == [A-Za-z0-9_]* && $_ol_env_word != *[!A-Za-z0-9._-]* ]] || _ol_env_word=${OUTLAST_SITE-}
+  _ol_env_near=''
+  for _ol_env_site in "${_ol_env_known[@]##*/}"; do
+    [[ ${#_ol_env_word} -lt 3 || $_ol_env_site != "${_ol_env_word:0:3}"* ]] || _ol_env_near=" (did you mean $_ol_env_site?)"
+  done
+  printf 'outlast: %sthis host (%s) belongs to no known site; name one: source %s/lib/env.sh SITE (SITE: %s)\n' \
+    "${_ol_env_word:+no site $_ol_env_word$_ol_env_near, if a site was meant by it, and }" \
     "${HOSTNAME-}" "$_ol_env_root" "${_ol_env_known[*]##*/}" >&2
-  unset _ol_env_root _ol_env_site _ol_env_known
+  unset _ol_env_root _ol_env_site _ol_env_known _ol_env_word _ol_env_near
   return 2
 fi
 

@@ -23,10 +23,11 @@ ol_site_modules() {
 
 ol_site_env() {
   # The plugin does not start in a job of one node, whose network is not configured; where it is missing with
-  # several, RCCL goes over TCP without a word. OFI makes it stop instead.
-  if ((${SLURM_JOB_NUM_NODES:-1} > 1)); then
+  # several, RCCL goes over TCP without a word. OFI makes it stop instead. Outside a job nothing is set: what a
+  # login node has is inherited by sbatch, and a job of many nodes would keep it.
+  if ((${SLURM_JOB_NUM_NODES:-0} > 1)); then
     ol_environment_default NCCL_NET OFI
-  else
+  elif ((${SLURM_JOB_NUM_NODES:-0} == 1)); then
     ol_environment_default NCCL_NET Socket
   fi
   # "strongly recommended by HPE and AMD on Frontier for both correctness and best performance at scale":

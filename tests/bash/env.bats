@@ -41,6 +41,31 @@ script() {
   [ "${#stderr_lines[@]}" = 1 ]
 }
 
+@test "env: a site misspelt is named, with the one that is near" {
+  run -2 --separate-stderr script 'source "$ENV_SH" frontir'
+  [[ $stderr == "outlast: no site frontir (did you mean frontier?), "*", and this host ("*") belongs to no known site; name one: "* ]]
+  [ "${#stderr_lines[@]}" = 1 ]
+  run -2 --separate-stderr script 'set -- --steps 3; source "$ENV_SH"' OUTLAST_SITE=perlmuter
+  [[ $stderr == "outlast: no site perlmuter (did you mean perlmutter?), "* ]]
+}
+
+@test "env: a caller's option is not taken for a site misspelt" {
+  run -2 --separate-stderr script 'set -- --steps 3; source "$ENV_SH"'
+  [[ $stderr == "outlast: this host ("* ]]
+}
+
+@test "env: run instead of sourced, it says so" {
+  run -2 --separate-stderr bash "$ROOT/lib/env.sh" frontier
+  [[ $stderr == *"type: source $ROOT/lib/env.sh SITE" ]]
+}
+
+@test "env: on Frontier's login node nothing chooses the network of a later job" {
+  run -0 script 'source "$ENV_SH" frontier; echo "${NCCL_NET-none}"'
+  [ "$output" = none ]
+  run -0 script 'source "$ENV_SH" frontier; echo "${NCCL_NET-none}"' SLURM_JOB_NUM_NODES=1
+  [ "$output" = Socket ]
+}
+
 @test "env: a caller's first argument that is a site counts; one that is not leaves the guess" {
   run -0 script 'set -- --steps 3; source "$ENV_SH"; echo "$FI_MR_CACHE_MONITOR $1"' NERSC_HOST=perlmutter
   [ "$output" = "userfaultfd --steps" ]
