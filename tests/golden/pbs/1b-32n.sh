@@ -101,8 +101,17 @@ main() {
   return "$OUTLAST_EXIT"
 }
 
+# Where things are:
+#   OUTLAST_RUN_DIR   the run, on the shared file system: ledger, logs, checkpoints, control/
+#   OUTLAST_LOCAL     this job's folder on each node's own disk: checkpoints, what the ranks say
+#   OUTLAST_STATE     in that folder on the first node: this job's state and its own log
+# What follows: the parts of main; this job and its site; the tools, a file each ("# lib/NAME.sh -"):
+#   an attempt   attempt watch stop ending decide guard successor settle
+#   beside it    deadline courier checkpoint progress lease run history ledger
+#   below them   environment shim mail py bounded log scheduler/pbs
+
 # lib/main.sh - the parts of a job's story, in the order in which main tells them
-# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, attempt, watch, ending, decide, successor, py
+# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, attempt, watch, ending, decide, successor, mail, py
 
 # ---- this job and this site -------------------------------------------------------------------------
 # Variables of the job file and its preset.
@@ -137,7 +146,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, run, checkpoint, courier, deadline, environment, shim, progress
 
 # lib/watch.sh - while the ranks run: one look a second, at node-local files only
-# Needs    log, bounded, ledger, stop, progress, deadline, ending, courier
+# Needs    log, bounded, run, ledger, stop, progress, deadline, ending, decide, courier
 
 # lib/stop.sh - end the ranks, gently first
 # Needs    log, ledger, checkpoint
@@ -146,7 +155,7 @@ ol_site_env() {
 # Needs    log, bounded, stop, watch, progress, checkpoint
 
 # lib/decide.sh - what follows from an ending
-# Needs    log, bounded, ledger, history, guard, successor, deadline, ending, mail, run
+# Needs    log, bounded, ledger, history, guard, successor, deadline, ending, checkpoint, mail, run
 
 # lib/guard.sh - when a run must not simply go on
 # Needs    log, bounded, history, run
@@ -155,7 +164,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, history, deadline, run
 
 # lib/settle.sh - the job's last minutes: drain, finish, report, let go
-# Needs    log, bounded, ledger, courier, decide, deadline, ending, lease, mail, py
+# Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, py
 
 # lib/deadline.sh - when training must stop, kept by a process of its own
 # Needs    log, bounded
