@@ -24,7 +24,7 @@ changes() { # OPTIONS
       self >|"$OUT.after"
       [[ ! -s $OUT ]] || echo "it printed: $(<"$OUT")"
       diff "$OUT.before" "$OUT.after"
-      declare -F | grep -q " _\?ol_" || echo "defines nothing"' 2>&1 |
+      [[ -n $(compgen -A function ol_; compgen -A function _ol_) ]] || echo "defines nothing"' 2>&1 |
       sed "s|^|${file#"$ROOT"/}: |"
   done < <(lib_files)
 }

@@ -20,16 +20,19 @@ teardown() {
 STARTED=()
 ends_with_the_test() { STARTED+=("$1"); }
 
-# Sets `status` without a subshell, so that what CALL sets is there afterwards.
+# Sets `status` without a subshell, so that what CALL sets is there afterwards. Without -T, bats does not look at
+# each of its commands, which takes longer than the commands.
 status_of() {
+  set +T
   status=0
   "$@" || status=$?
+  set -T
 }
 
-# Look until CALL is true; a test fails here, not by its own clock. 15 s is for a machine that is busy.
+# Look until CALL is true; a test fails here, not by its own clock. A minute is for a machine that is busy.
 until_true() {
   local tick
-  for ((tick = 0; tick < 300; tick++)); do
+  for ((tick = 0; tick < 1200; tick++)); do
     ! "$@" || return 0
     sleep 0.05
   done
@@ -63,6 +66,7 @@ settings() {
 }
 
 a_job() {
+  set +T
   set -uo pipefail
   libs
   settings
@@ -82,6 +86,7 @@ a_job() {
   : >"$OUTLAST_LOG"
   : >"$OUTLAST_SAID"
   a_scheduler
+  set -T
 }
 
 # A driver that answers what the test has put into $SCHED: state.ID, found (an id), end_time, down; a file
@@ -154,7 +159,8 @@ checkpoint() {
 durable() {
   owns_the_run
   checkpoint "$1"
-  ol_checkpoint_keep "$1" "$OUTLAST_CKPT_DIR/checkpoint-$1" 2>/dev/null
+  status_of ol_checkpoint_keep "$1" "$OUTLAST_CKPT_DIR/checkpoint-$1" 2>/dev/null
+  return "$status"
 }
 
 owns_the_run() { printf 'job=7 restart=0 host=n1\n' >"$OUTLAST_RUN_DIR/lease/$OUTLAST_GENERATION"; }

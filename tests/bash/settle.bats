@@ -54,6 +54,7 @@ in_ledger() { grep -q "\"event\":\"$1\"" "$OUTLAST_RUN_DIR/events.jsonl"; }
   checkpoint 700
   OUTLAST_STARTED_S=$(($(now) - 3600)) # no time is left
   ol_checkpoint_keep() { return 1; }
+  _ol_settle_left() { echo 1; }
   settles "done" finish
   [ ! -e "$OUTLAST_RUN_DIR/finished" ]
   [ "$OUTLAST_THEN" = submit ]
@@ -65,6 +66,7 @@ in_ledger() { grep -q "\"event\":\"$1\"" "$OUTLAST_RUN_DIR/events.jsonl"; }
   checkpoint 700
   OUTLAST_STARTED_S=$(($(now) - 3600))
   ol_checkpoint_keep() { return 1; }
+  _ol_settle_left() { echo 1; }
   settles "done" finish
   [ ! -e "$OUTLAST_RUN_DIR/finished" ]
   [ ! -s "$SCHED/told" ]
