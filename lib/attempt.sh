@@ -3,7 +3,8 @@
 #
 # Functions
 #   ol_attempt_begin       choose the checkpoint, put it on every node, find the master, start the launcher
-#                          0 launched; 1 could not (OUTLAST_WHY); 2 the job is told to end; 3 no file system
+#                          0 launched; 1 could not (OUTLAST_WHY); 2 the job is told to end; 3 no file system;
+#                          4 there should be a checkpoint and is none
 #   ol_attempt_prepare     the user's once-per-run step, under its own limit; same status
 #
 # Sets     OUTLAST_ATTEMPT OUTLAST_RESUME_STEP (empty: a fresh start) OUTLAST_RESUME OUTLAST_NODE_LIST
@@ -19,7 +20,7 @@ _ol_attempt_nodes() {
 # The newest durable checkpoint. A file system that does not answer is waited for, half an hour at most:
 # without it a start would be a silent fresh start.
 _ol_attempt_choose() {
-  local answer status begun_s now_s
+  local answer status lost begun_s now_s
   printf -v begun_s '%(%s)T' -1
   while :; do
     status=0
@@ -32,7 +33,10 @@ _ol_attempt_choose() {
         ;;
       1)
         OUTLAST_RESUME_STEP='' OUTLAST_RESUME_FROM=''
-        return 0
+        lost=$(ol_history_durable)
+        [[ -n $lost ]] || return 0
+        OUTLAST_WHY="checkpoint $lost was durable, and no whole one is left (quarantine/why.txt): resuming is a fresh start"
+        return 4
         ;;
     esac
     OUTLAST_WHY="the shared file system does not answer"
@@ -144,6 +148,7 @@ _ol_attempt_launch() { # MASTER
     trap - TERM USR1 EXIT
     exec {OUTLAST_OUT_FD}>&-
     [[ -z ${OL_NAP_FD:-} ]] || exec {OL_NAP_FD}>&-
+    OL_NAP_FD=''
     _ol_attempt_environment "$1"
     cd "$OUTLAST_PROJECT" || exit 72
     ol_job_setup || {

@@ -118,7 +118,8 @@ ol_decide_leave() {
   ol_ledger_add left why="$1"
 }
 
-# control/hold keeps further jobs from starting; the first line says why, the second how to go on.
+# control/hold keeps further jobs from starting; the first line says why, the second how to go on. In control/ the
+# group may write, links too: so the file is made elsewhere and moved there.
 ol_decide_hold() {
   local todo why=${1//$'\n'/ }
   todo=$(ol_successor_command)
@@ -127,7 +128,8 @@ ol_decide_hold() {
   ol_ledger_add held why="$why" todo="$todo"
   # shellcheck disable=SC2016 # expanded by the child
   [[ $OUTLAST_CLASS == stopped ]] ||
-    ol_shared bash -c 'printf "%s\n%s\n" "$2" "$3" >"$1/control/hold"' _ "$OUTLAST_RUN_DIR" "$why" "$todo"
+    ol_shared bash -c 'umask 027; printf "%s\n%s\n" "$2" "$3" >"$1/.hold" && mv -fT "$1/.hold" "$1/control/hold"' _ \
+      "$OUTLAST_RUN_DIR" "$why" "$todo"
   ol_mail_send "held" "$why"$'\n'"To go on: $todo"
 }
 

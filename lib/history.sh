@@ -11,6 +11,7 @@
 #   ol_history_jobs             how many jobs the run has had
 #   ol_history_node_hours       how many node hours they took, whole numbers
 #   ol_history_end JOB          the class in which that job ended, or nothing
+#   ol_history_durable          the newest step that the run has made durable, or nothing
 #   ol_history_margin_s         the margin of the last job that was cut off at its walltime, else 0
 #
 # A `resumed` event (somebody looked and said go on) starts the counts anew.
@@ -104,6 +105,13 @@ ol_history_end() {
     event == "resumed" { class = "" }
     event == "ended" && get("job") == want { class = get("class") }
     END { if (class != "") print class }' want="$1"
+}
+
+ol_history_durable() {
+  _ol_history_awk '
+    event == "resumed" { step = "" }
+    event == "checkpoint_durable" { step = get("step") }
+    END { if (step != "") print step }'
 }
 
 ol_history_margin_s() {

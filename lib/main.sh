@@ -50,10 +50,20 @@ ol_main_interrupted() { # WHY
 
 # The step that is durable now. Asked as the owner: what does not add up goes to quarantine.
 _ol_main_know() {
-  _ol_attempt_choose || {
-    ol_main_interrupted "$OUTLAST_WHY"
-    return 1
-  }
+  local status=0
+  _ol_attempt_choose || status=$?
+  case $status in
+    0) ;;
+    4)
+      _ol_ending_is bad_checkpoint "$OUTLAST_WHY"
+      ol_decide
+      return 1
+      ;;
+    *)
+      ol_main_interrupted "$OUTLAST_WHY"
+      return 1
+      ;;
+  esac
   OUTLAST_DURABLE_AT_START=${OUTLAST_RESUME_STEP:-0}
   OUTLAST_DURABLE_STEP=$OUTLAST_DURABLE_AT_START
   # The sidecar need not copy what a node is given to resume from.
@@ -170,6 +180,10 @@ ol_main_attempt() {
       [[ -n $OUTLAST_THEN ]] || ol_decide
       ;;
     2 | 3) ol_main_interrupted "$OUTLAST_WHY" ;;
+    4)
+      _ol_ending_is bad_checkpoint "$OUTLAST_WHY"
+      ol_decide
+      ;;
     *)
       OUTLAST_LAUNCH_CODE='' OUTLAST_RAN_S=0 OUTLAST_FINGERPRINT=launch
       _ol_ending_is launch "$OUTLAST_WHY"

@@ -33,6 +33,7 @@ _ASKED = {
     "outside": "the job was signalled",
     "lost": "the run is another job's",
     "wrong_resume": "it began at a wrong step",
+    "bad_checkpoint": "no whole checkpoint is left",
     "peers": "a rank died, and the others would wait for it",
 }
 
