@@ -11,7 +11,8 @@ setup() {
   ol_job_setup() { :; }
   ol_environment_job() { :; }
   ol_sched_launch() { "${@:3}"; } # one rank, here
-  exec {OL_NAP_FD}</dev/null {OUTLAST_OUT_FD}>/dev/null
+  ol_bounded_open
+  exec {OUTLAST_OUT_FD}>/dev/null
 }
 
 command_words() {
@@ -23,7 +24,6 @@ begins() {
   status_of ol_attempt_begin 2>>"$OUTLAST_STATE/job.log"
   [[ $status != 0 ]] || wait "$OUTLAST_LAUNCH_PID" || LAUNCH_CODE=$?
 }
-log() { cat "$OUTLAST_LOG"; }
 
 @test "attempt: the command's placeholders are filled, and its words stay words" {
   OUTLAST_COMMAND=(python3 'my train.py' '--out={ckpt_dir}' --n '{nodes}x{ranks}' --name '{run} 1' '$HOME' '*')
@@ -53,7 +53,7 @@ log() { cat "$OUTLAST_LOG"; }
   OUTLAST_COMMAND=(bash -c 'echo "resume <$OUTLAST_RESUME> step <$OUTLAST_RESUME_STEP>"; ls "$OUTLAST_CKPT_DIR"')
   begins
   [ "$status $OUTLAST_RESUME_STEP" = "0 " ]
-  log | grep -qx 'resume <> step <>'
+  grep -qx 'resume <> step <>' "$OUTLAST_LOG"
   [ -z "$(ls "$OUTLAST_CKPT_DIR")" ]
 }
 
@@ -63,7 +63,7 @@ log() { cat "$OUTLAST_LOG"; }
   OUTLAST_COMMAND=(printf '<%s>' '{resume}')
   begins
   [ "$OUTLAST_RESUME_STEP" = 20 ]
-  log | grep -q "<--resume><$OUTLAST_CKPT_DIR/checkpoint-20>"
+  grep -q "<--resume><$OUTLAST_CKPT_DIR/checkpoint-20>" "$OUTLAST_LOG"
   [ "$(ls "$OUTLAST_CKPT_DIR")" = checkpoint-20 ]
   [[ $(event staged) == *'"step":20}' && $(event launched) == *'"step":20,"hosts":"n1",'* ]]
 }
@@ -75,7 +75,7 @@ log() { cat "$OUTLAST_LOG"; }
   mkdir "$OUTLAST_CKPT_DIR/checkpoint-40"
   OUTLAST_COMMAND=(printf '<%s>' '{resume}')
   begins
-  log | grep -q "<--resume><$OUTLAST_RUN_DIR/checkpoints/checkpoint-20>"
+  grep -q "<--resume><$OUTLAST_RUN_DIR/checkpoints/checkpoint-20>" "$OUTLAST_LOG"
   [ "$(ls "$OUTLAST_CKPT_DIR")" = checkpoint-20 ]
 }
 
@@ -96,7 +96,7 @@ log() { cat "$OUTLAST_LOG"; }
   OUTLAST_COMMAND=(cat '{resume}')
   OUTLAST_RESUME_ARGS=('{ckpt}')
   begins
-  log | grep -qx weights
+  grep -qx weights "$OUTLAST_LOG"
 }
 
 @test "attempt: a file system that does not answer is waited for, and told apart from no checkpoint" {
@@ -119,11 +119,19 @@ log() { cat "$OUTLAST_LOG"; }
   LAUNCH_CODE=0
   begins
   [ "$LAUNCH_CODE" = 72 ]
-  log | grep -q 'a line of setup failed'
+  grep -q 'a line of setup failed' "$OUTLAST_LOG"
   ol_site_modules() { return 1; }
   begins
   [ "$LAUNCH_CODE" = 72 ]
-  log | grep -q 'a module of here did not load'
+  grep -q 'a module of here did not load' "$OUTLAST_LOG"
+}
+
+@test "attempt: what the launch closes for the ranks, the site's own functions do not miss" {
+  ol_site_env() { ol_bounded 5 sleep 0.3 || exit 99; }
+  OUTLAST_COMMAND=(true)
+  LAUNCH_CODE=0
+  begins
+  [ "$LAUNCH_CODE" = 0 ]
 }
 
 @test "attempt: a project that is gone is code 72" {
@@ -144,7 +152,7 @@ log() { cat "$OUTLAST_LOG"; }
 @test "attempt: the ranks get the stop file, the deadline, the master and a port of this attempt's own" {
   OUTLAST_COMMAND=(bash -c 'echo "$OUTLAST_STOP_FILE $OUTLAST_DEADLINE $MASTER_ADDR $MASTER_PORT"')
   begins
-  log | grep -qE "^$OUTLAST_LOCAL/stop [0-9]{10} 127\.0\.0\.1 [0-9]{5}$"
+  grep -qE "^$OUTLAST_LOCAL/stop [0-9]{10} 127\.0\.0\.1 [0-9]{5}$" "$OUTLAST_LOG"
   local first=$OUTLAST_PORT
   begins
   [ "$OUTLAST_PORT" != "$first" ]

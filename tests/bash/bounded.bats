@@ -15,6 +15,11 @@ load job
   run -124 ol_bounded 1 bash -c 'trap "" TERM; while :; do sleep 0.1; done'
 }
 
+@test "bounded: leaves behind what cannot even be killed, as a process that waits for a frozen file system" {
+  timeout() { exec sleep 8; } # it waits for its child
+  run -124 ol_bounded 1 true
+}
+
 @test "bounded: comes back although the command's children keep its output open" {
   run -124 ol_bounded_print 1 bash -c 'echo begun; sleep 5 & sleep 60'
   [ "$output" = begun ]

@@ -52,9 +52,9 @@ pending() { printf 'state=pending verdict=none restarts=0\n' >"$SCHED/state.$1";
   [ ! -s "$SCHED/told" ]
 }
 
-@test "decide: stopped, early_exit, wrong_resume and any word that is new hold" {
+@test "decide: stopped, early_exit, wrong_resume, bad_checkpoint and any word that is new hold" {
   local class
-  for class in stopped early_exit wrong_resume something_new; do
+  for class in stopped early_exit wrong_resume bad_checkpoint something_new; do
     [ "$(then_of "$class")" = hold ]
   done
   [ ! -s "$SCHED/told" ]
@@ -202,6 +202,14 @@ pending() { printf 'state=pending verdict=none restarts=0\n' >"$SCHED/state.$1";
   [ "$(wc -l <"$OUTLAST_RUN_DIR/control/hold")" = 2 ]
   [ "$(sed -n 2p "$OUTLAST_RUN_DIR/control/hold")" = "outlast resume $OUTLAST_RUN_DIR" ]
   [[ $(event held) == *'"todo":"outlast resume '* ]]
+}
+
+@test "decide_hold: a link that somebody of the group has put in its place is replaced, not followed" {
+  echo mine >"$BATS_TEST_TMPDIR/precious"
+  ln -s "$BATS_TEST_TMPDIR/precious" "$OUTLAST_RUN_DIR/control/hold"
+  status_of ol_decide_hold 'stuck' 2>/dev/null
+  [ "$(cat "$BATS_TEST_TMPDIR/precious")" = mine ]
+  [ "$(head -n 1 "$OUTLAST_RUN_DIR/control/hold")" = stuck ]
 }
 
 @test "decide: what a person stopped needs no second file" {

@@ -131,6 +131,24 @@ running() { printf 'state=running verdict=none restarts=0\n' >"$SCHED/state.$1";
   [ "$OUTLAST_DURABLE_AT_START" = 600 ]
 }
 
+@test "main_open: durable checkpoints that are all broken or gone are no fresh start, until somebody resumes the run" {
+  was_durable 600
+  ol_ledger_flush
+  rm "$OUTLAST_RUN_DIR/checkpoints/checkpoint-600/model.safetensors"
+  opens
+  [ "$OUTLAST_CLASS $OUTLAST_THEN" = "bad_checkpoint hold" ]
+  [[ $OUTLAST_EVIDENCE == "checkpoint 600 was durable"* ]]
+  [ "$(event started)" = "" ]
+}
+
+@test "main_open: somebody who resumes such a run wants the fresh start" {
+  past 6 checkpoint_durable step:=600
+  past '' resumed by=bob
+  mv "$OUTLAST_STATE/history.jsonl" "$OUTLAST_RUN_DIR/events.jsonl"
+  opens
+  [ "$status $OUTLAST_DURABLE_AT_START" = "0 0" ]
+}
+
 @test "main_open: on shared storage a checkpoint that the job before could not mark any more is not lost" {
   OUTLAST_STORAGE=shared OUTLAST_CKPT_DIR=$OUTLAST_RUN_DIR/checkpoints
   checkpoint 600
