@@ -18,6 +18,7 @@ from outlast.refused import Refused
 
 TRAINER = "outlast.demo.train"
 VICTIM = 1  # the rank that is killed
+EARLY_S = 14  # of a job's 30 s: later, its own deadline would be the end that is told
 LIMIT_S = 300.0  # it takes a minute and a half
 STOP_LIMIT_S = 60.0
 
@@ -111,11 +112,11 @@ class Show:
         return any(by.state(job).is_live for job in self.state.jobs)
 
     def _kill(self) -> None:
-        """Kill the victim once there is a checkpoint to go on from."""
-        durable = [event for event in self.told if event.name == "checkpoint_durable"]
-        if not durable:
+        """Kill the victim once there is a checkpoint to go on from, in a job that still has time to launch again."""
+        started = [event for event in self.told if event.name == "started"]
+        if not self.state.durable_step or time.time() - started[-1].t > EARLY_S:
             return
-        pid = processes.of_rank(self.run.name, durable[0].job, VICTIM, TRAINER)
+        pid = processes.of_rank(self.run.name, started[-1].job, VICTIM, TRAINER)
         if pid is None:
             return
         os.kill(pid, signal.SIGKILL)
