@@ -5,7 +5,7 @@
 #   ol_bounded SEC CMD...      run CMD, without stdin, for at most SEC seconds; its status, or 124
 #   ol_bounded_print SEC CMD.. the same, and print what it wrote on stdout
 #   ol_bounded_nap SEC         sleep, without starting a process where ol_bounded_open was called
-#   ol_bounded_open            for that: give this shell a pipe on which nothing ever arrives
+#   ol_bounded_open            for that: give this shell a pipe on which nothing ever arrives (Bash 5.2 or newer)
 #   ol_shared CMD...           a command that touches the shared file system
 #   ol_shared_print CMD...     the same, and print what it wrote on stdout
 #
@@ -34,7 +34,10 @@ ol_bounded() {
 
 # Several loops look around a few times a second for days: a process for each look would be the most that
 # outlast costs. No trap is lost in a `read -t` (slurm-facts 2).
+# Before 5.2 a `read -t` counts on an alarm, and when that comes just before the read, the read never ends: 1 of
+# some thousand on a busy node.
 ol_bounded_open() {
+  ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 502)) || return 0
   mkfifo "$OUTLAST_STATE/nap" && exec {OL_NAP_FD}<>"$OUTLAST_STATE/nap"
 }
 

@@ -280,7 +280,8 @@ ol_sched_launch() {
       ((code <= worst)) || worst=$code
       unset "pids[rank]"
     done
-    read -rt 0.2 -u "$nap" _
+    # Before Bash 5.2 such a read may never end (lib/bounded.sh).
+    if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 502)); then read -rt 0.2 -u "$nap" _; else sleep 0.2; fi
   done
   exit "$worst"
 }
