@@ -44,6 +44,12 @@ load job
   run -124 ol_bounded_print 5 false
 }
 
+@test "bounded_open: an old Bash gets no pipe to nap on, its read -t may never end" {
+  ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 502)) || skip "this Bash is new enough"
+  ol_bounded_open
+  [ -z "${OL_NAP_FD:-}" ]
+}
+
 @test "bounded_nap: waits with and without a pipe, and never fails" {
   run -0 ol_bounded_nap 0.01
   ol_bounded_open

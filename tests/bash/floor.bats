@@ -38,6 +38,13 @@ nobody() {
 # bash 5.2: an & in the replacement stands for what was found, unless it is quoted.
 @test "floor: a variable that replaces something is quoted" { nobody '\$\{[a-zA-Z_]+(\[[@*]\])?//?[^}]*/\$[a-zA-Z{]'; }
 
+# Before Bash 5.2 it may never end: only where the version has been asked.
+@test "floor: read -t stands only where Bash is new enough, or waits for something that comes" {
+  local found
+  found=$(job_code | grep -E '\bread -[a-zA-Z]*t' | grep -vE '^lib/(bounded|smoke)\.sh:|BASH_VERSINFO') || true
+  [ "$found" = "" ] || { echo "$found" && false; }
+}
+
 @test "floor: nobody traps CONT: the signal behind it would be lost" { nobody '\btrap\b.*\b(SIG)?CONT\b'; }
 
 # Two $(...) in one command: a signal that comes meanwhile is lost (bash 5.2). Nested ones and other commands of the
