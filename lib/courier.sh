@@ -71,7 +71,7 @@ _ol_courier_nap() { # SEC FILE
     wanted='' done_=''
     read -r wanted 2>/dev/null <"$OUTLAST_STATE/$2_wanted"
     read -r done_ 2>/dev/null <"$OUTLAST_STATE/$2_done"
-    [[ $wanted == "$done_" ]] || return 0
+    [[ -z $wanted || $wanted == "$done_" ]] || return 0
     ol_bounded_nap 0.25
   done
 }
