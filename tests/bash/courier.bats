@@ -132,6 +132,16 @@ DURABLE() { printf '%s' "$OUTLAST_RUN_DIR/checkpoints/checkpoint-$1"; }
   (($(wc -l <"$SCHED/tries") < 8))
 }
 
+@test "sidecar_drain: after one that took too long the sidecar naps again between its rounds" {
+  OUTLAST_SIDECAR_S=60
+  echo stale >"$OUTLAST_STATE/drain_done" # it was done when nobody waited any more
+  ol_sidecar_round() { echo round >>"$SCHED/rounds"; }
+  begins
+  until_true test -s "$SCHED/rounds"
+  sleep 0.5
+  [ "$(wc -l <"$SCHED/rounds")" = 1 ]
+}
+
 @test "sidecar_drain: TERM that comes meanwhile ends the wait with 2; after it, the wait goes on" {
   ol_checkpoint_keep() { sleep 1 && return 1; }
   begins
