@@ -27,7 +27,7 @@ running() { printf 'state=running verdict=none restarts=0\n' >"$SCHED/state.$1";
 @test "main_open: a fresh run: the lease, the script, a start in the ledger, and go on" {
   opens
   [ "$status $OUTLAST_THEN" = "0 " ]
-  [ "$OUTLAST_GENERATION" = 000001 ]
+  [ "$OUTLAST_GENERATION $OUTLAST_GENERATION_MINE" = "000001 1" ]
   [ -e "$OUTLAST_RUN_DIR/job.sh" ]
   [[ $(event started) == *'"nodes":1,"durable_step":0,"generation":1,"version":"1.0"}' ]]
 }

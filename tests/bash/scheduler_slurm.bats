@@ -67,6 +67,12 @@ END
   [ "$(state 5)" = "state=ending verdict=cancelled restarts=1" ]
 }
 
+@test "slurm_state: a job that could be preempted and is not" {
+  seen signal
+  sed -i 's/ SuspendTime=/ PreemptEligibleTime=2026-11-29T20:21:25 PreemptTime=None&/' "$STUB/scontrol.out"
+  [ "$(state 1)" = "state=running verdict=none restarts=0" ]
+}
+
 @test "slurm_state: states that a job passes through are not its end" {
   local name
   seen running
