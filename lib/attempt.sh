@@ -9,7 +9,7 @@
 #
 # Sets     OUTLAST_ATTEMPT OUTLAST_RESUME_STEP (empty: a fresh start) OUTLAST_RESUME OUTLAST_NODE_LIST
 #          OUTLAST_LAUNCH_PID OUTLAST_LAUNCH_S OUTLAST_LOG OUTLAST_SAID OUTLAST_WHY
-# Needs    log, bounded, ledger, run, checkpoint, courier, deadline, environment, shim, progress
+# Needs    log, bounded, ledger, history, run, checkpoint, courier, deadline, environment, shim, progress
 # Sourcing it defines the functions above and does nothing else.
 
 _ol_attempt_nodes() {
