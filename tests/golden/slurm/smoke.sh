@@ -144,7 +144,7 @@ ol_site_env() {
 
 # ---- the tools --------------------------------------------------------------------------------------
 # lib/attempt.sh - one launch: one checkpoint for all nodes, a fresh rendezvous, the ranks
-# Needs    log, bounded, ledger, run, checkpoint, courier, deadline, environment, shim, progress
+# Needs    log, bounded, ledger, history, run, checkpoint, courier, deadline, environment, shim, progress
 
 # lib/watch.sh - while the ranks run: one look a second, at node-local files only
 # Needs    log, bounded, run, ledger, stop, progress, deadline, ending, decide, courier
