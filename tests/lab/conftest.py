@@ -6,6 +6,8 @@ from collections.abc import Generator, Iterator
 
 import pytest
 from harness import Lab, LabError, running
+from pbs_cluster import Cluster, cluster
+from pbs_lab import PbsLab, running_pbs
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,12 +34,34 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
         yield lab
 
 
+@pytest.fixture
+def pbs_lab(request: pytest.FixtureRequest) -> Iterator[PbsLab]:
+    """The same, with PBS."""
+    marker = request.node.get_closest_marker("hosts")
+    with running_pbs(marker.args[0] if marker else 4) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="session")
+def shared_pbs() -> Iterator[Cluster]:
+    with cluster() as found:
+        yield found
+
+
+@pytest.fixture
+def pbs(shared_pbs: Cluster) -> Iterator[Cluster]:
+    """A PBS with an empty queue and all its hosts; one for many tests."""
+    yield shared_pbs
+    shared_pbs.clear()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    lab = getattr(item, "funcargs", {}).get("lab")
+    funcargs = getattr(item, "funcargs", {})
+    lab = funcargs.get("lab") or funcargs.get("pbs_lab")
     if report.when == "call" and report.failed and isinstance(lab, Lab):
         try:
             report.sections.extend(lab.evidence().items())

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent
@@ -50,7 +50,14 @@ def wait_for(look: Callable[[], Found], limit_s: float, what: str) -> Found:
 
 @dataclass
 class Lab:
-    """One cluster; `run` is the run that its scenario is about."""
+    """One cluster of Slurm's; `run` is the run that its scenario is about.
+
+    What is said to the scheduler stands in `submit` … `set_job`; tests/lab/pbs_lab.py says it to PBS.
+    """
+
+    scheduler: ClassVar[str] = "slurm"
+    shared: ClassVar[str] = "/lustre/orion"
+    scratch: ClassVar[str] = SCRATCH
 
     dir: Path
     run: str = "train"
@@ -77,7 +84,7 @@ class Lab:
 
     def alice(self, *words: str, host: str = "head", limit_s: float = 60, check: bool = True) -> str:
         """What a command of alice's prints, run in her project folder."""
-        return self.command("as", "alice", host, "env", "-C", PROJECT, *words, limit_s=limit_s, check=check)
+        return self.command("as", "alice", host, "env", "-C", self.project, *words, limit_s=limit_s, check=check)
 
     def root(self, host: str, *words: str, check: bool = True) -> str:
         """What a command of root's prints."""
@@ -93,7 +100,7 @@ class Lab:
         """The script that alice renders for Frontier into her project folder, as the machine sees it."""
         words = [str(CHECKOUT / "bin/render"), "frontier", job, "--account", "abc123", *options, "-o", script]
         self.alice(*words)
-        return self.on_disk(f"{PROJECT}/{script}")
+        return self.on_disk(f"{self.project}/{script}")
 
     def submit(self, *options: str, script: str = "job.sh") -> str:
         """The id of the job that `sbatch` makes of a script in the project folder."""
@@ -108,6 +115,14 @@ class Lab:
         """The ids of the jobs in these states (none given: pending, running, completing), oldest first."""
         option = ",".join(states) or "pending,running,completing,configuring,suspended"
         return sorted(self.root("head", "squeue", "-h", "-t", option, "-o", "%i").split(), key=int)
+
+    def queue(self) -> str:
+        """All jobs, as the scheduler shows them to a person."""
+        return self.command("root", "head", "squeue", "-t", "all", check=False, limit_s=30)
+
+    def cancel(self, *jobs: str) -> None:
+        """As alice."""
+        self.alice("scancel", *jobs)
 
     def wait_until_empty(self, limit_s: float = 120) -> None:
         """Nobody's job is left, none waits to start."""
@@ -125,13 +140,18 @@ class Lab:
     # ── the run ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def on_disk(self, path: str) -> Path:
-        """Where a path below /lustre/orion lies on this machine."""
-        return self.dir / "orion" / Path(path).relative_to("/lustre/orion")
+        """Where a path on the shared file system lies on this machine."""
+        return self.dir / Path(self.shared).name / Path(path).relative_to(self.shared)
+
+    @property
+    def project(self) -> str:
+        """The folder in which alice types."""
+        return f"{self.scratch}/llm"
 
     @property
     def folder(self) -> Path:
         """The run's folder."""
-        return self.on_disk(f"{SCRATCH}/outlast/{self.run}")
+        return self.on_disk(f"{self.scratch}/outlast/{self.run}")
 
     def events(self, event: str = "", **fields: object) -> list[Event]:
         """The ledger's events of that name with those fields, in order, each once."""
@@ -206,14 +226,14 @@ class Lab:
 
     def faults(self, *faults: dict[str, object]) -> None:
         """Order accidents from the trainer (outlast.demo.faults); none: no more accidents."""
-        path = self.on_disk(f"{PROJECT}/faults.json")
+        path = self.on_disk(f"{self.project}/faults.json")
         new = path.with_suffix(".new")
         new.write_text(json.dumps(faults))
         new.replace(path)
 
     def write(self, name: str, text: str, mode: int = 0o644) -> Path:
         """A file of alice's in her project folder."""
-        path = self.on_disk(f"{PROJECT}/{name}")
+        path = self.on_disk(f"{self.project}/{name}")
         path.write_text(text)
         path.chmod(mode)
         os.chown(path, 61001, 61000)
@@ -223,11 +243,11 @@ class Lab:
 
     def evidence(self) -> dict[str, str]:
         """What a person needs to see why a scenario failed: title, text."""
-        shown = {"queue": self.command("root", "head", "squeue", "-t", "all", check=False, limit_s=30)}
-        runs = self.on_disk(f"{SCRATCH}/outlast")
+        shown = {"queue": self.queue()}
+        runs = self.on_disk(f"{self.scratch}/outlast")
         for path in sorted(runs.glob("*/events.jsonl")):
             shown[f"ledger of {path.parent.name}"] = path.read_text(errors="replace")
-        for path in [*sorted(runs.glob("*/logs/*")), *sorted(self.on_disk(PROJECT).glob("*.out"))]:
+        for path in [*sorted(runs.glob("*/logs/*")), *sorted(self.on_disk(self.project).glob("*.out"))]:
             shown[path.name] = _tail(path)
         for path in sorted((self.dir / "log").glob("slurm*.log")):
             shown[path.name] = _tail(path, 40)
@@ -242,7 +262,7 @@ def _tail(path: Path, lines: int = 80) -> str:
 
 def _furnish_project(lab: Lab) -> None:
     # What a user of a Hugging Face Trainer has: a folder with a train.py that takes its arguments.
-    folder = lab.on_disk(PROJECT)
+    folder = lab.on_disk(lab.project)
     folder.mkdir()
     os.chown(folder, 61001, 61000)
     lab.write(
@@ -253,11 +273,11 @@ def _furnish_project(lab: Lab) -> None:
 
 
 @contextmanager
-def running(hosts: int = 4, parent: Path | None = None) -> Iterator[Lab]:
+def running(hosts: int = 4, parent: Path | None = None, kind: type[Lab] = Lab) -> Iterator[Lab]:
     """A lab, up; gone afterwards, whatever happens."""
-    lab = Lab(Path(tempfile.mkdtemp(prefix="outlast-lab-", dir=parent)))
+    lab = kind(Path(tempfile.mkdtemp(prefix="outlast-lab-", dir=parent)))
     try:
-        lab.command("up", "--hosts", str(hosts), limit_s=120)
+        lab.command("up", "--scheduler", kind.scheduler, "--hosts", str(hosts), limit_s=120)
         _furnish_project(lab)
         yield lab
     finally:

@@ -6,8 +6,8 @@
 #   machine_hosts N          print the names of N compute hosts
 #   machine_names HOST       print a host's names, the canonical one first
 #   machine_configure DIR N ROOT    write all that outlives a reboot, once
-#   machine_furnish TARGET   make what all hosts have, in the layer that they share
-#   machine_mount DIR NEW    mount what only some hosts see, or each its own; NEW is the host's root
+#   machine_furnish DIR TARGET PYTHON   make what all hosts have, in the layer that they share
+#   machine_mount DIR NEW HOST          mount what only some hosts see, or each its own; NEW is the host's root
 #   machine_start            in a host: start its daemons
 #   machine_is_ready N       on the head: are all N compute hosts ready for jobs?
 #   machine_ctl VERB         on the head: stop, start, hang, cont the scheduler
@@ -27,7 +27,7 @@ machine_names() { printf '%s\n' "$1"; }
 
 machine_configure() { "${BASH_SOURCE[0]%/*}/configure" "$@"; }
 
-machine_furnish() { mkdir -p "$1"/{mnt/bb,etc/slurm} "$1"/var/{log/slurm,spool/slurmctld,spool/slurmd}; }
+machine_furnish() { mkdir -p "$2"/{mnt/bb,etc/slurm} "$2"/var/{log/slurm,spool/slurmctld,spool/slurmd}; }
 
 machine_mount() {
   local dir=$1 new=$2

@@ -1,0 +1,49 @@
+"""This lab: its hosts, its server, and how fast time passes.
+
+PBS takes minutes to see that a host died. `scaled` makes all of PBS's own delays shorter by one factor, so that tests
+are quick; walltimes of jobs stay as they are. What a job has to end in, from TERM to KILL, has a factor of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+LAB = Path("/etc/lab")
+HOME = Path("/var/spool/pbs")
+SERVER_PORT = 15001
+MOM_PORT = 15002
+
+
+@dataclass(frozen=True)
+class Conf:
+    """`hosts`: short name and full name of each execution host; the first part of a PBS host name is its short name."""
+
+    server: str
+    scale: float
+    kill_scale: float
+    ncpus: int
+    hosts: dict[str, str]
+
+
+@cache
+def load() -> Conf:
+    """What `lab up` wrote."""
+    return Conf(**json.loads((LAB / "pbs.json").read_text()))
+
+
+def scaled(seconds: float) -> float:
+    """How long that takes here."""
+    return seconds * load().scale
+
+
+def kill_scaled(seconds: float) -> float:
+    """How long a job is given here from TERM to KILL."""
+    return seconds * load().kill_scale
+
+
+def short(name: str) -> str:
+    """The name by which PBS knows a host."""
+    return name.partition(".")[0]

@@ -1,0 +1,166 @@
+"""A PBS cluster as its tests see it: the stand-in, or with LAB=pbs the real one, asked the same questions."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+FOLDER = "/lus/flare/projects/abc123/alice"
+IS_REAL = os.environ.get("LAB") == "pbs"
+SCALE = 1.0 if IS_REAL else 0.05
+
+SERVER = "aurora-pbs-0001.hostmgmt.cm.aurora.alcf.anl.gov"
+TWO = ("-l", "select=2", "-l", "place=scatter")
+SECOND = '"$(sed -n 2p $PBS_NODEFILE)"'  # in a script
+
+slow_on_real = pytest.mark.skipif(IS_REAL and not os.environ.get("SLOW"), reason="takes minutes there; SLOW=1")
+
+# A shell for `-S` that becomes the script.
+WRAPPER = '#!/bin/bash\nIFS= read -r s\nexec /bin/bash -l "$s"\n'
+
+Found = TypeVar("Found")
+Attributes = dict[str, Any]
+
+
+def wrapped() -> tuple[str, str]:
+    """Options for a shell that becomes the script (facts §1, 2)."""
+    return ("-S", f"{FOLDER}/wrapper")
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed, and its status."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass
+class Cluster:
+    dir: Path
+
+    def lab(self, *words: str, check: bool = True, limit_s: float = 120) -> Said:
+        """`lab WORDS`."""
+        done = subprocess.run(
+            [str(HERE / "lab"), "--dir", str(self.dir), *words], capture_output=True, text=True, timeout=limit_s
+        )
+        said = Said(done.returncode, done.stdout, done.stderr)
+        assert said.code == 0 or not check, said
+        return said
+
+    def alice(self, text: str, host: str = "head") -> Said:
+        """A line of shell, typed by alice in her project folder."""
+        return self.lab("as", "alice", host, "bash", "-c", text, check=False)
+
+    def root(self, text: str, host: str = "head") -> Said:
+        return self.lab("root", host, "bash", "-c", f"PATH=$PATH:/opt/pbs/bin; {text}", check=False)
+
+    def write(self, name: str, text: str) -> Path:
+        """A file in alice's folder, as the machine sees it."""
+        path = self.dir / "flare/projects/abc123/alice" / name
+        path.write_text(text)
+        path.chmod(0o755)
+        os.chown(path, 61001, 61000)
+        return path
+
+    def read(self, name: str) -> str:
+        """A file in alice's folder; empty: there is none."""
+        path = self.dir / "flare/projects/abc123/alice" / name
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def submit(self, script: str, *options: str) -> str:
+        """The id of a new job with both outputs in one live file, `ID.OU`, unless the options say otherwise."""
+        self.write("job.sh", script)
+        words = ["-k", "doe", "-j", "oe", "-o", f"{FOLDER}/", *options]
+        said = self.alice(f"qsub {shlex.join(words)} job.sh")
+        assert said.code == 0, said
+        return said.out.strip()
+
+    def run(self, script: str, *options: str, limit_s: float = 30) -> Attributes:
+        """The attributes of a job, after its end."""
+        return self.ended(self.submit(script, *options), limit_s)
+
+    def job(self, job: str) -> Attributes:
+        """Its attributes, also when it has ended; empty: unknown."""
+        said = self.alice(f"qstat -xf -F json {job}")
+        found: dict[str, Attributes] = json.loads(said.out).get("Jobs", {})
+        return found.get(job, {})
+
+    def ended(self, job: str, limit_s: float = 30) -> Attributes:
+        return self.until(job, lambda now: now["job_state"] == "F", limit_s)
+
+    def until(self, job: str, is_so: Callable[[Attributes], bool], limit_s: float = 30) -> Attributes:
+        """Its attributes, as soon as they are so."""
+        found: Attributes = {}
+
+        def look() -> bool:
+            nonlocal found
+            found = self.job(job)
+            return is_so(found)
+
+        wait_for(look, limit_s, lambda: str(found))
+        return found
+
+    def running(self, script: str, *options: str) -> str:
+        """The id of a job whose script has printed `ready`."""
+        job = self.submit(script, *options)
+        wait_for(lambda: "ready\n" in self.log(job), 30, lambda: str(self.job(job)))
+        return job
+
+    def log(self, job: str) -> str:
+        """What the job has printed so far."""
+        return self.read(f"{job}.OU")
+
+    def clear(self) -> None:
+        """No job is left, all hosts are there."""
+        self.root("qdel -W force $(qselect) 2>/dev/null")
+        if not self.root("qselect").out and not self.root("pbsnodes -l").out:
+            return
+        for host in self.hosts:
+            self.lab("on", host)
+        wait_for(lambda: not self.root("qselect; pbsnodes -l").out, 90, lambda: self.root("qstat; pbsnodes -l").out)
+
+    @property
+    def hosts(self) -> list[str]:
+        return [f"x4407c0s{number}b0n0" for number in range(4)]
+
+    def mails(self) -> str:
+        return "\n".join(path.read_text() for path in sorted((self.dir / "mail").glob("*[0-9]")))
+
+
+def wait_for(look: Callable[[], Found], limit_s: float, what: Callable[[], str]) -> Found:
+    """What `look` returns, as soon as it is true."""
+    until = time.monotonic() + limit_s
+    while not (found := look()):
+        assert time.monotonic() < until, f"waited {limit_s:.0f} s in vain: {what()}"
+        time.sleep(0.05 if SCALE < 1 else 0.3)
+    return found
+
+
+@contextmanager
+def cluster() -> Iterator[Cluster]:
+    """Up; gone afterwards, whatever happens."""
+    found = Cluster(Path(tempfile.mkdtemp(prefix="outlast-pbs-")))
+    try:
+        os.environ.update(OUTLAST_LAB_SCALE=str(SCALE), OUTLAST_LAB_KILL_SCALE=str(SCALE))
+        found.lab("up", "--scheduler", "pbs")
+        found.write("wrapper", WRAPPER)
+        yield found
+    finally:
+        if (found.dir / "lab").exists():
+            found.lab("down")
+        shutil.rmtree(found.dir, ignore_errors=True)
