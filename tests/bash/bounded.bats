@@ -16,7 +16,7 @@ load job
 }
 
 @test "bounded: leaves behind what cannot even be killed, as a process that waits for a frozen file system" {
-  timeout() { exec sleep 8; } # it waits for its child
+  timeout() { exec sleep 4; } # it waits for its child
   run -124 ol_bounded 1 true
 }
 

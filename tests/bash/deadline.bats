@@ -9,6 +9,7 @@ answered() { (($(wc -l <"$SCHED/answers") == $1)); }
 # The timer in the background, as long as the test lives.
 timer() {
   OUTLAST_POLL_S=1
+  ol_bounded_nap() { sleep 0.1; } # ten looks at the clock a second
   ol_deadline_start
   ends_with_the_test "$OUTLAST_TIMER_PID"
 }
@@ -103,7 +104,7 @@ timer() {
   echo deadline >"$OUTLAST_STATE/asked"
   ends_in 3600
   until_true grep -qx "$(cat "$SCHED/end_time")" "$OUTLAST_STATE/end_time"
-  sleep 1.2 # one more look at the clock
+  sleep 0.5 # some more looks at the clock
   [ -s "$OUTLAST_STATE/deadline" ]
 }
 
@@ -111,6 +112,7 @@ timer() {
   ends_in 3600
   ol_sched_end_time() { tee -a "$SCHED/answers" <"$SCHED/end_time"; }
   OUTLAST_POLL_S=9999
+  ol_bounded_nap() { sleep 0.1; }
   ol_deadline_start
   ends_with_the_test "$OUTLAST_TIMER_PID"
   until_true answered 2 # once at the start, once by the timer

@@ -4,6 +4,9 @@
 load helper
 
 # All shell that can end up in a job: lib, the sites' and the templates. Comments are left out.
+setup_file() {
+  job_code >"$BATS_FILE_TMPDIR/code"
+}
 job_code() {
   find "$ROOT/lib" "$ROOT/sites" "$ROOT/templates" -name '*.sh' -o -name '*.sh.j2' | sort | while read -r file; do
     sed -E 's/^[[:space:]]*#.*//; s/[[:space:]]#[[:space:]].*//' "$file" | grep -n '' | sed "s|^|${file#"$ROOT"/}:|"
@@ -12,7 +15,7 @@ job_code() {
 # Nobody in it matches the pattern; who does is shown.
 nobody() {
   local found
-  found=$(job_code | grep -E -- "$1") || return 0
+  found=$(grep -E -- "$1" "$BATS_FILE_TMPDIR/code") || return 0
   printf '%s\n' "$found"
   return 1
 }
@@ -41,7 +44,7 @@ nobody() {
 # Before Bash 5.2 it may never end: only where the version has been asked.
 @test "floor: read -t stands only where Bash is new enough, or waits for something that comes" {
   local found
-  found=$(job_code | grep -E '\bread -[a-zA-Z]*t' | grep -vE '^lib/(bounded|smoke)\.sh:|BASH_VERSINFO') || true
+  found=$(grep -E '\bread -[a-zA-Z]*t' "$BATS_FILE_TMPDIR/code" | grep -vE '^lib/(bounded|smoke)\.sh:|BASH_VERSINFO') || true
   [ "$found" = "" ] || { echo "$found" && false; }
 }
 

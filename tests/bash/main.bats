@@ -5,6 +5,7 @@ load job
 
 setup() {
   a_job
+  _ol_courier_nap() { ol_bounded_nap 0.05; } # the helpers look around all the time
   OUTLAST_GENERATION=000000 OUTLAST_ATTEMPT=0 OUTLAST_CKPT_DIR=$OUTLAST_LOCAL/checkpoints OUTLAST_WHY=''
   OUTLAST_ROOT=/nowhere OUTLAST_PYTHON=false OUTLAST_PYTHON_PATH=false OUTLAST_LEASE_WAIT_S=2
   OUTLAST_HOLD='' OUTLAST_PROJECT_DIR=''

@@ -309,6 +309,7 @@ END
 @test "slurm_kill_launch: TERM is enough for an srun that lives" {
   sleep 60 &
   local pid=$!
+  until_true grep -q sleep "/proc/$pid/comm" # before that it is a bash that has a trap
   status_of ol_sched_kill_launch "$pid"
   status_of wait "$pid"
   [ "$status" = 143 ]

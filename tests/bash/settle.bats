@@ -4,6 +4,7 @@ load job
 
 setup() {
   a_job
+  _ol_courier_nap() { ol_bounded_nap 0.05; } # the helpers look around all the time
   owns_the_run
   OUTLAST_GENERATION_MINE=1 OUTLAST_NEXT_ID='' OUTLAST_DELAY_S=0
   OUTLAST_PYTHON=false OUTLAST_COURIER_S=1 OUTLAST_SIDECAR_S=1
