@@ -27,8 +27,7 @@ test-py: setup
 	$(PY) -m pytest tests/py -n $(JOBS)
 
 test-bash: setup
-	@shopt -s nullglob; files=(tests/bash/*.bats); \
-	if ((!$${#files[@]})); then echo 'no bats files'; else bats "$${files[@]}"; fi
+	@printf '%s\0' tests/bash/*.bats | xargs -0 -P $(JOBS) -n 1 bats --formatter tap
 
 test-lab: setup
 	@tests/lab/run $(LAB_FLAGS)
