@@ -39,10 +39,24 @@ ol_ending_signalled() {
       ;;
     *verdict=requeued*) _ol_ending_is requeued "the scheduler is requeueing the job" ;;
     *verdict=preempted*) _ol_ending_is preempted "the scheduler preempts the job" ;;
-    *verdict=node*) _ol_ending_is node "the scheduler says that a node failed" ;;
+    *verdict=node*)
+      _ol_ending_is node "the scheduler says that a node failed"
+      _ol_ending_await_nodes
+      ;;
     *verdict=cancelled*) _ol_ending_is cancelled "the scheduler ends the job, for no limit, failure or preemption: somebody cancelled it" ;;
     *) _ol_ending_is cancelled "somebody sent TERM while the job was running" ;;
   esac
+}
+
+# The launcher names the node a moment after our TERM, and a node that comes back at once is named by nobody else.
+_ol_ending_await_nodes() {
+  local tick
+  [[ -n ${OUTLAST_LAUNCH_PID:-} ]] || return 0
+  for ((tick = 0; tick < 10; tick++)); do
+    ol_progress_look "$OUTLAST_LOG"
+    [[ -z $(OUTLAST_QUERY_LIMIT_S=2 ol_ending_nodes) ]] || return 0
+    ol_bounded_nap 0.2
+  done
 }
 
 ol_ending_nodes() {

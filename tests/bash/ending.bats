@@ -47,6 +47,22 @@ signalled() {
   done
 }
 
+@test "ending: a node that was back before it was asked for is named by the launcher, a moment after TERM" {
+  OUTLAST_HOSTS=(n03 n04) OUTLAST_LAUNCH_PID=1
+  says ending node
+  naps=0
+  ol_bounded_nap() { ((++naps < 3)) || log 'srun: error: Node failure on n04'; }
+  [ "$(signalled && ol_ending_nodes)" = noden04 ]
+}
+
+@test "ending: a node that nobody names is waited for two seconds, not for ever" {
+  OUTLAST_HOSTS=(n03 n04) OUTLAST_LAUNCH_PID=1
+  says ending node
+  ol_bounded_nap() { log "nap $1"; }
+  [ "$(signalled)" = node ]
+  [ "$(grep -c '^nap 0.2$' "$OUTLAST_LOG")" = 10 ]
+}
+
 @test "ending: TERM while the scheduler sees a running job is somebody's" {
   says running none
   [ "$(signalled)" = cancelled ]
