@@ -9,7 +9,7 @@
 #
 # then: relaunch, submit, hold, stop (no further job, nothing is wrong), finish, leave
 # Sets     OUTLAST_THEN OUTLAST_WHY
-# Needs    log, bounded, ledger, history, guard, successor, deadline, ending, checkpoint, mail, run
+# Needs    log, bounded, ledger, history, guard, successor, deadline, ending, checkpoint, courier, mail, run
 # Sourcing it defines the functions above and does nothing else.
 
 _ol_decide_by_class() {
@@ -140,6 +140,7 @@ ol_decide() {
   ol_log_info "ended: $OUTLAST_CLASS ($OUTLAST_EVIDENCE)"
   _ol_decide_guarded
   _ol_decide_note "$OUTLAST_THEN"
+  [[ ! -e $OUTLAST_STATE/term ]] || ol_courier_hurry # KILL is near
   case $OUTLAST_THEN in
     submit) _ol_decide_submit ;;
     hold)

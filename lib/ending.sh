@@ -39,27 +39,13 @@ ol_ending_signalled() {
       ;;
     *verdict=requeued*) _ol_ending_is requeued "the scheduler is requeueing the job" ;;
     *verdict=preempted*) _ol_ending_is preempted "the scheduler preempts the job" ;;
-    *verdict=node*)
-      _ol_ending_is node "the scheduler says that a node failed"
-      _ol_ending_await_nodes
-      ;;
+    *verdict=node*) _ol_ending_is node "the scheduler says that a node failed" ;;
     *verdict=cancelled*) _ol_ending_is cancelled "the scheduler ends the job, for no limit, failure or preemption: somebody cancelled it" ;;
     *) _ol_ending_is cancelled "somebody sent TERM while the job was running" ;;
   esac
 }
 
-# The launcher names the node a moment after our TERM, and a node that comes back at once is named by nobody else.
-_ol_ending_await_nodes() {
-  local tick
-  [[ -n ${OUTLAST_LAUNCH_PID:-} ]] || return 0
-  for ((tick = 0; tick < 10; tick++)); do
-    ol_progress_look "$OUTLAST_LOG"
-    [[ -z $(OUTLAST_QUERY_LIMIT_S=2 ol_ending_nodes) ]] || return 0
-    ol_bounded_nap 0.2
-  done
-}
-
-ol_ending_nodes() {
+_ol_ending_named() {
   {
     sed -nE 's/.*(srun|salloc): error: Node failure on ([A-Za-z0-9._-]+).*/\2/p' "${OUTLAST_SAID:-/dev/null}"
     ol_sched_down_nodes "${OUTLAST_HOSTS[@]}"
@@ -67,6 +53,18 @@ ol_ending_nodes() {
     # Names out of a log are data: only our own hosts count.
     [[ " ${OUTLAST_HOSTS[*]} " != *" $node "* ]] || printf '%s\n' "$node"
   done
+}
+
+# The launcher names the node a moment after our TERM, and a node that is back at once is named by nobody else.
+ol_ending_nodes() {
+  local tick nodes
+  for ((tick = 0; tick < 10; tick++)); do
+    [[ -z ${OUTLAST_LAUNCH_PID:-} ]] || ol_progress_look "$OUTLAST_LOG"
+    nodes=$(OUTLAST_QUERY_LIMIT_S=2 _ol_ending_named)
+    [[ -z $nodes && -n ${OUTLAST_LAUNCH_PID:-} ]] || break
+    ol_bounded_nap 0.2
+  done
+  [[ -z $nodes ]] || printf '%s\n' "$nodes"
 }
 
 # Stable over hosts, ranks and numbers: how the first rank died and the error's name.

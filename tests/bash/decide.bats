@@ -5,6 +5,7 @@ load job
 
 setup() {
   a_job
+  ol_progress_reset
   OUTLAST_LAUNCH_PID=1 OUTLAST_GENERATION_MINE=1
   cp "$BATS_TEST_FILENAME" "$OUTLAST_STATE/job.sh"
   ol_run_pause() { return 0; }
@@ -166,7 +167,7 @@ pending() { printf 'state=pending verdict=none restarts=0\n' >"$SCHED/state.$1";
 }
 
 @test "decide: a node that dies before anything was launched is excluded as well" {
-  unset OUTLAST_LOG
+  unset OUTLAST_LOG OUTLAST_LAUNCH_PID
   OUTLAST_HOSTS=(n03 n04) OUTLAST_ATTEMPT=0
   echo n04 >"$SCHED/down"
   set +e # sed finds no log, and a job has no -e
