@@ -7,8 +7,8 @@
 #
 # The launch is told to stop with USR2 (srun forwards it to the ranks without asking its controller;
 # slurm-facts: `scancel -s` to a step can arrive twice, and needs the controller). The shim makes TERM of
-# it. A TERM that reaches a rank therefore comes from outside, and rank 0 says so. (mpiexec knows no such signal:
-# there our stop is TERM, too, and only a TERM that comes before it counts.)
+# it. A TERM that reaches a rank therefore comes from outside, and rank 0 says so. (Not under mpiexec: it sends TERM
+# for a stop of ours as well as for tidying up after a lost rank or host, and what comes from outside reaches the script.)
 #
 # Prints   on stderr, read by lib/watch.sh:
 #            outlast: rank 0 of 16 on HOST started
@@ -21,6 +21,8 @@
 # Launchers name ranks differently; torch reads these names.
 _ol_shim_ranks() {
   local devices
+  OL_SHIM_LAUNCHER=other
+  [[ -n ${SLURM_PROCID:-} || -z ${PALS_RANKID:-${PMI_RANK:-}} ]] || OL_SHIM_LAUNCHER=mpiexec
   # The launcher may hand on the HOSTNAME of the first host.
   read -r HOSTNAME </proc/sys/kernel/hostname
   export LOCAL_WORLD_SIZE=${OUTLAST_RANKS_PER_NODE:-1}
@@ -45,7 +47,7 @@ _ol_shim_pass() {
     ((now_s - OL_SHIM_SAVED_S > 2)) || return 0
     OL_SHIM_SAVED_S=$now_s
   else
-    [[ $kind == USR2 || $RANK != 0 ]] || printf 'outlast: rank 0 got TERM from outside at %d\n' "$now_s" >&2
+    [[ $kind == USR2 || $RANK != 0 || $OL_SHIM_LAUNCHER == mpiexec ]] || printf 'outlast: rank 0 got TERM from outside at %d\n' "$now_s" >&2
     ((OL_SHIM_TERMS == 0)) || return 0
     OL_SHIM_TERMS=1
     kind=TERM

@@ -242,9 +242,11 @@ ol_sched_launch() {
   file=$(_ol_pbs_hostfile "$hosts")
   args=(-n "$(((${#count} + 1) * ranks_per_node))" -ppn "$ranks_per_node")
   case $OUTLAST_LAUNCHER in
-    pals) args+=(--hostfile "$file" --envall --line-buffer --label) ;;
-    mpich-tmrsh) args+=(-f "$file" -launcher rsh -launcher-exec "$(_ol_pbs_rsh)" -genvall -prepend-rank) ;;
-    *) args+=(-f "$file" -launcher ssh -genvall -prepend-rank) ;;
+    # By default both end all ranks as soon as one has failed, and most would not come to say how they died.
+    # No --line-buffer: a progress bar ends its lines with \r, and would be seen when training is over.
+    pals) args+=(--hostfile "$file" --envall --label --no-abort-on-failure) ;;
+    mpich-tmrsh) args+=(-f "$file" -launcher rsh -launcher-exec "$(_ol_pbs_rsh)" -genvall -prepend-rank -disable-auto-cleanup) ;;
+    *) args+=(-f "$file" -launcher ssh -genvall -prepend-rank -disable-auto-cleanup) ;;
   esac
   exec mpiexec "${args[@]}" "${OUTLAST_LAUNCH_ARGS[@]}" "$@" </dev/null
 }

@@ -4,7 +4,7 @@ load job
 
 # The shim as a launcher starts it: rank NUMBER TEXT, TEXT being the trainer. In the background: $! is the shim.
 shim() {
-  SLURM_PROCID=$1 SLURM_NTASKS=2 exec bash -c "$(ol_shim_text)" outlast-rank bash -c "$2"
+  exec env "${LAUNCHERS_NAME:-SLURM_PROCID}=$1" WORLD_SIZE=2 bash -c "$(ol_shim_text)" outlast-rank bash -c "$2"
 }
 said() { grep -q -- "$1" "$BATS_TEST_TMPDIR/err"; }
 # Start it, and wait until its trainer says that it is ready.
@@ -93,6 +93,19 @@ ended() { status_of wait "$SHIM"; }
   [ "$status" = 0 ]
   grep -q saved "$BATS_TEST_TMPDIR/out"
   said 'outlast: rank 0 got TERM from outside at [0-9]*$'
+}
+
+@test "shim: under mpiexec, which ends ranks itself, a TERM is passed on and says nothing" {
+  local name
+  for name in PALS_RANKID PMI_RANK; do
+    rm -f "$BATS_TEST_TMPDIR/out"
+    LAUNCHERS_NAME=$name started 0 'trap "echo saved; exit 0" TERM; echo ready; while :; do sleep 0.05; done'
+    kill -TERM "$SHIM"
+    ended
+    [ "$status" = 0 ]
+    grep -q saved "$BATS_TEST_TMPDIR/out"
+    run ! said 'got TERM from outside'
+  done
 }
 
 @test "shim: a save signal that arrives twice within milliseconds reaches the trainer once" {

@@ -54,6 +54,17 @@ def test_a_rank_that_is_killed_is_named(pbs: Cluster) -> None:
     assert re.search(rf"x4407c0s\db0n0\.{HSN}: rank 1 died from signal 9\n", log)
 
 
+def test_half_a_line_of_a_rank_is_seen_at_once(pbs: Cluster) -> None:
+    pbs.write("go", "").unlink()
+    job = pbs.submit(
+        "cd $PBS_O_WORKDIR\nmpiexec -n 1 -l bash -c 'printf half; until [[ -e go ]]; do sleep 0.1; done; echo .'\n"
+    )
+    wait_for(lambda: pbs.log(job).endswith(" 0: half"), 30, lambda: pbs.log(job))
+    pbs.write("go", "")
+    pbs.ended(job)
+    assert pbs.log(job).endswith(" 0: half.\n")
+
+
 def test_a_program_that_is_missing_is_127(pbs: Cluster) -> None:
     assert launch(pbs, "-n 2 --ppn 1 /no/such").endswith("status 127\n")
 

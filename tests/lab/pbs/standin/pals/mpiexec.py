@@ -68,6 +68,7 @@ class Application:
         self.kill_at: float | None = None
         self.lock = threading.Lock()
         self.signals: list[int] = []
+        self.inside: set[tuple[int, str]] = set()  # whose last line has no end yet
 
     # ── launch ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -92,6 +93,7 @@ class Application:
                     argv=self.given.program,
                     env=self.environment(number, place),
                     cwd=self.given.values.get("wdir", os.getcwd()),
+                    line_buffer=self.given.has("line-buffer"),
                     pmix=self.given.values.get("pmi") == "pmix",
                 )
             except OSError as err:
@@ -125,11 +127,18 @@ class Application:
             self._lost(place, f"{place.host}: shepherd died from signal 9")
 
     def _print(self, place: Place, message: Message) -> None:
-        label = f"{place.host} {message['rank']}: " if self.given.has("label", "l") else ""
         stream = sys.stdout if message["stream"] == "out" else sys.stderr
         with self.lock:
-            stream.write(f"{label}{message['text']}")
+            stream.write(self._labelled(place, message) if self.given.has("label", "l") else message["text"])
             stream.flush()
+
+    def _labelled(self, place: Place, message: Message) -> str:
+        # At the start of each line, be it in the middle of what came; without --line-buffer a line comes in parts.
+        label, text = f"{place.host} {message['rank']}: ", message["text"]
+        source = (message["rank"], message["stream"])
+        start = "" if source in self.inside else label
+        (self.inside.discard if text.endswith("\n") else self.inside.add)(source)
+        return start + text[:-1].replace("\n", f"\n{label}") + text[-1:]
 
     def _ended(self, place: Place, rank: int, code: int) -> None:
         with self.lock:

@@ -24,6 +24,7 @@ class Flock:
 
     def __init__(self, line: Line, launch: dict[str, Any]) -> None:
         self.line = line
+        self.in_lines = launch["line_buffer"]
         self.ranks: dict[int, subprocess.Popen[bytes]] = {}
         self.waiting: list[threading.Thread] = []
         for number, rank in enumerate(launch["ranks"]):
@@ -58,9 +59,10 @@ class Flock:
         self.waiting.append(waiter)
 
     def _pass_on(self, rank: int, stream: str, pipe: IO[bytes]) -> None:
-        for line in pipe:
+        chunks = pipe if self.in_lines else iter(lambda: os.read(pipe.fileno(), 65536), b"")
+        for chunk in chunks:
             with suppress(OSError):
-                self.line.send(rank=rank, stream=stream, text=line.decode(errors="replace"))
+                self.line.send(rank=rank, stream=stream, text=chunk.decode(errors="replace"))
 
     def _wait(self, rank: int, process: subprocess.Popen[bytes]) -> None:
         code = process.wait()
