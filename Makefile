@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-# How the lab runs: SLURM=24.11 takes Debian 13's Slurm, LAB_FLAGS are pytest's (scenarios wait more than they compute).
+# How the lab runs: SLURM=24.11 takes Debian 13's Slurm, LAB=pbs this machine's PBS, LAB_FLAGS are pytest's (scenarios wait more than they compute).
 SLURM ?= system
 LAB_FLAGS ?= -n 4 --dist loadgroup --timeout 900
 JOBS ?= $(shell nproc)
@@ -21,7 +21,7 @@ setup: ## make .venv from requirements.lock (once; again when that changes)
 demo: setup ## a whole run on this machine: train, lose a rank, run out of time, resume, finish
 	@bin/outlast demo
 
-test: test-py test-bash test-lab ## all tests; as root also those with a real Slurm
+test: test-py test-bash test-lab ## all tests; as root also those with a real Slurm and our stand-in for PBS
 
 test-py: setup
 	$(PY) -m pytest tests/py -n $(JOBS)
@@ -29,7 +29,7 @@ test-py: setup
 test-bash: setup
 	@printf '%s\0' tests/bash/*.bats | xargs -0 -P $(JOBS) -n 1 bats --formatter tap
 
-test-lab: setup
+test-lab: setup ## the lab's alone; LAB=pbs: with a PBS that is in /opt/pbs; SLURM=24.11: with Debian 13's Slurm
 	@tests/lab/run $(LAB_FLAGS)
 
 lint: setup ## shellcheck, shfmt, ruff, mypy
@@ -39,8 +39,8 @@ lint: setup ## shellcheck, shfmt, ruff, mypy
 	ruff format --check .
 	mypy
 
-lab: setup ## start a Slurm of several hosts on this machine (root)
-	tests/lab/lab up
+lab: setup ## start a Slurm of several hosts on this machine (root); LAB=pbs: a PBS that is in /opt/pbs
+	tests/lab/lab up $(if $(filter pbs,$(LAB)),--scheduler pbs)
 
 lab-down: ## end it; nothing is left behind
 	tests/lab/lab down

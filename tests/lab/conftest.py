@@ -1,13 +1,16 @@
-"""Each scenario has a lab of its own; one that fails shows the ledger, the logs and the queue."""
+"""Each scenario has a lab of its own, and is played on each scheduler. One that fails shows ledger, logs and queue."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator
 
 import pytest
 from harness import Lab, LabError, running
-from pbs_cluster import Cluster, cluster
-from pbs_lab import PbsLab, running_pbs
+from pbs_cluster import IS_REAL, Cluster, cluster
+from pbs_lab import PbsLab
+
+KINDS: dict[str, type[Lab]] = {"slurm": Lab, "pbs": PbsLab}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -16,29 +19,60 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "hosts(n): compute hosts of the scenario's lab, 4 unless said")
+    config.addinivalue_line("markers", "only(scheduler, why): the scenario has no meaning on the other one")
     config.addinivalue_line("markers", "race: two things meet in time, and their order is chance")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "lab" in metafunc.fixturenames:
+        metafunc.parametrize("lab", KINDS, indirect=True)
     count = metafunc.config.getoption("--count")
     if count > 1 and metafunc.definition.get_closest_marker("race"):
         metafunc.fixturenames.append("round")
         metafunc.parametrize("round", range(count))
 
 
+def schedulers() -> set[str]:
+    """Whose tests are played: all, unless a PBS or a Slurm was chosen."""
+    if IS_REAL:
+        return {"pbs"}
+    return {"slurm"} if os.environ.get("SLURM", "system") != "system" else set(KINDS)
+
+
+def scheduler_of(item: pytest.Item) -> str:
+    """What a test is played on."""
+    callspec = getattr(item, "callspec", None)
+    return callspec.params.get("lab", "pbs") if callspec else "pbs"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    wanted = schedulers()
+    dropped = []
+    for item in items:
+        marker = item.get_closest_marker("only")
+        scheduler = scheduler_of(item)
+        if scheduler not in wanted or (marker and marker.args[0] != scheduler):
+            dropped.append(item)
+    config.hook.pytest_deselected(items=dropped)
+    items[:] = [item for item in items if item not in dropped]
+
+
+def hosts(request: pytest.FixtureRequest) -> int:
+    marker = request.node.get_closest_marker("hosts")
+    return int(marker.args[0]) if marker else 4
+
+
 @pytest.fixture
 def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     """A lab, up, with nothing in its queue."""
-    marker = request.node.get_closest_marker("hosts")
-    with running(marker.args[0] if marker else 4) as lab:
+    with running(hosts(request), kind=KINDS[request.param]) as lab:
         yield lab
 
 
 @pytest.fixture
 def pbs_lab(request: pytest.FixtureRequest) -> Iterator[PbsLab]:
-    """The same, with PBS."""
-    marker = request.node.get_closest_marker("hosts")
-    with running_pbs(marker.args[0] if marker else 4) as lab:
+    """The same, for what only PBS has."""
+    with running(hosts(request), kind=PbsLab) as lab:
         yield lab
 
 

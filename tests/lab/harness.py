@@ -22,11 +22,10 @@ from typing import Any, ClassVar, TypeVar
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent
-SCRATCH = "/lustre/orion/abc123/scratch/alice"
-PROJECT = f"{SCRATCH}/llm"
 
 Event = dict[str, Any]
 Found = TypeVar("Found")
+AnyLab = TypeVar("AnyLab", bound="Lab")
 
 
 class LabError(AssertionError):
@@ -52,12 +51,28 @@ def wait_for(look: Callable[[], Found], limit_s: float, what: str) -> Found:
 class Lab:
     """One cluster of Slurm's; `run` is the run that its scenario is about.
 
-    What is said to the scheduler stands in `submit` … `set_job`; tests/lab/pbs_lab.py says it to PBS.
+    All that is said to the scheduler stands in the part about it; tests/lab/pbs_lab.py says the same to PBS.
     """
 
     scheduler: ClassVar[str] = "slurm"
+    site: ClassVar[str] = "frontier"
+    job_file: ClassVar[Path] = HERE / "jobs/train.toml"
     shared: ClassVar[str] = "/lustre/orion"
-    scratch: ClassVar[str] = SCRATCH
+    scratch: ClassVar[str] = "/lustre/orion/abc123/scratch/alice"
+    # The site's own job of about 1 B parameters, and the queue that it goes to.
+    main_job: ClassVar[str] = "1b-32n"
+    main_queue: ClassVar[str] = "extended"
+    # For `lab up`.
+    environment: ClassVar[dict[str, str]] = {}
+    # Seconds until a dead host is noticed and its job runs elsewhere: SlurmdTimeout, its check, and a requeue's wait
+    # for the old credential.
+    detected_s: ClassVar[float] = 90
+    # Options for a job that is not warned before its limit comes.
+    unwarned: ClassVar[tuple[str, ...]] = ("--signal=B:USR1@1",)
+    # What a shell inside of another job would leave to a job of ours.
+    of_another_job: ClassVar[dict[str, str]] = {"SLURM_NTASKS": "7"}
+    # The scheduler's own words for a queue that takes no jobs.
+    refusal: ClassVar[str] = "artition"
 
     dir: Path
     run: str = "train"
@@ -75,6 +90,7 @@ class Lab:
                 text=True,
                 errors="replace",
                 timeout=limit_s,
+                env={**os.environ, **self.environment},
             )
         except subprocess.TimeoutExpired as err:
             raise LabError(f"lab {shlex.join(words)}: no end within {limit_s:.0f} s") from err
@@ -94,17 +110,22 @@ class Lab:
         """What alice's `outlast WORDS` prints."""
         return self.alice(str(CHECKOUT / "bin/outlast"), *words, check=check)
 
-    # ── jobs ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def render(self, *options: str, job: str = str(HERE / "jobs/train.toml"), script: str = "job.sh") -> Path:
-        """The script that alice renders for Frontier into her project folder, as the machine sees it."""
-        words = [str(CHECKOUT / "bin/render"), "frontier", job, "--account", "abc123", *options, "-o", script]
-        self.alice(*words)
+    def render(self, *options: str, job: str = "", script: str = "job.sh") -> Path:
+        """The script that alice renders for the site into her project folder, as the machine sees it."""
+        words = [str(CHECKOUT / "bin/render"), self.site, job or str(self.job_file), "--account", "abc123", *options]
+        self.alice(*words, "-o", script)
         return self.on_disk(f"{self.project}/{script}")
 
-    def submit(self, *options: str, script: str = "job.sh") -> str:
-        """The id of the job that `sbatch` makes of a script in the project folder."""
-        return self.alice("sbatch", "--parsable", *options, script).strip().partition(";")[0]
+    # ── the scheduler ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def submit(self, *options: str, script: str = "job.sh", env: dict[str, str] | None = None) -> str:
+        """The id of the job that `sbatch` makes of a script in the project folder, typed in a shell with `env`."""
+        variables = [f"{name}={value}" for name, value in (env or {}).items()]
+        return self.alice("env", *variables, "sbatch", "--parsable", *options, script).strip().partition(";")[0]
+
+    def limit(self, seconds: int) -> tuple[str, ...]:
+        """Options of `submit` for a walltime of so many seconds."""
+        return (f"--time={seconds // 60}:{seconds % 60}",)
 
     def job(self, job: str) -> dict[str, str]:
         """What `scontrol show job` knows of it; empty: nothing."""
@@ -120,22 +141,70 @@ class Lab:
         """All jobs, as the scheduler shows them to a person."""
         return self.command("root", "head", "squeue", "-t", "all", check=False, limit_s=30)
 
+    def verdict(self, job: str) -> str:
+        """How the scheduler calls a job's end: ok, failed, timelimit, cancelled; empty: it goes on."""
+        words = {"COMPLETED": "ok", "FAILED": "failed", "TIMEOUT": "timelimit", "CANCELLED": "cancelled"}
+        return words.get(self.job(job).get("JobState", ""), "")
+
+    def partition(self, job: str) -> str:
+        """The queue that the job is in."""
+        return self.job(job)["Partition"]
+
+    def end(self, job: str, form: str = "default") -> None:
+        """Somebody ends a job. `form` is how: by its owner, by root, or by a signal for some part of it."""
+        step = self._training_step(job) if form.startswith("step") else ""
+        words = {
+            "default": [job],
+            "root": [job],
+            "signal": ["--signal=TERM", job],
+            "batch": ["--batch", "--signal=TERM", job],
+            "full": ["--full", "--signal=TERM", job],
+            "step": [step],
+            "step-signal": ["--signal=TERM", step],
+            "kill-script": ["--batch", "--signal=KILL", job],
+        }[form]
+        self.root("head", "scancel", *words) if form == "root" else self.alice("scancel", *words)
+
     def cancel(self, *jobs: str) -> None:
-        """As alice."""
+        """As alice, several in one command."""
         self.alice("scancel", *jobs)
+
+    def _training_step(self, job: str) -> str:
+        steps = self.root("head", "squeue", "-h", "-s", "-j", job, "-o", "%i %j").splitlines()
+        return next(line.split()[0] for line in steps if line.endswith("outlast-train"))
+
+    def requeue(self, job: str, check: bool = True) -> None:
+        """An operator has the job start anew."""
+        self.root("head", "scontrol", "requeue", job, check=check)
 
     def wait_until_empty(self, limit_s: float = 120) -> None:
         """Nobody's job is left, none waits to start."""
         wait_for(lambda: not self.jobs(), limit_s, "an empty queue")
 
     def host_of(self, job: str, number: int = 0) -> str:
-        """The name of a job's host: 0 is the batch host."""
+        """The name of a job's host: 0 is the one that runs the script."""
         names = self.root("head", "scontrol", "show", "hostnames", self.job(job)["NodeList"])
         return names.split()[number]
 
-    def set_job(self, job: str, *settings: str) -> None:
-        """As root: change a job."""
-        self.root("head", "scontrol", "update", f"jobid={job}", *settings)
+    def runs_script(self, host: str) -> bool:
+        """Does a job's script run there?"""
+        return bool(self.root(host, "pgrep", "-f", "slurm_script", check=False))
+
+    def end_in(self, job: str, seconds: int) -> None:
+        """As root: the limit of a running job comes in so many seconds."""
+        self.root("head", "scontrol", "update", f"jobid={job}", f"EndTime=now+{seconds}seconds")
+
+    def set_limit(self, job: str, seconds: int) -> None:
+        """As root: so long may a job take, from its start."""
+        self.root("head", "scontrol", "update", f"jobid={job}", f"TimeLimit=0:{seconds}")
+
+    def accept_jobs(self, accept: bool) -> None:
+        """As root: the queue takes new jobs, or none."""
+        self.root("head", "scontrol", "update", "partitionname=batch", f"state={'up' if accept else 'inactive'}")
+
+    def saves(self, job: str) -> list[str]:
+        """The checkpoints that the trainer has begun, complete or not."""
+        return self.root(self.host_of(job), "bash", "-c", "ls /mnt/bb/alice/*/checkpoints").split()
 
     # ── the run ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -149,9 +218,14 @@ class Lab:
         return f"{self.scratch}/llm"
 
     @property
+    def run_path(self) -> str:
+        """The run's folder, as alice sees it."""
+        return f"{self.scratch}/outlast/{self.run}"
+
+    @property
     def folder(self) -> Path:
         """The run's folder."""
-        return self.on_disk(f"{self.scratch}/outlast/{self.run}")
+        return self.on_disk(self.run_path)
 
     def events(self, event: str = "", **fields: object) -> list[Event]:
         """The ledger's events of that name with those fields, in order, each once."""
@@ -191,6 +265,11 @@ class Lab:
         """The steps of the checkpoints in the run's folder that are complete, in order."""
         found = (self.folder / "checkpoints").glob("checkpoint-*/MANIFEST.json")
         return sorted(int(path.parent.name.removeprefix("checkpoint-")) for path in found)
+
+    @staticmethod
+    def hosts(event: Event) -> list[str]:
+        """The hosts of a launch, by the names that the lab calls them."""
+        return [name.partition(".")[0] for name in event["hosts"].split(",")]
 
     def finish(self, limit_s: float = 150) -> None:
         """The run is finished, and nothing of it is left in the queue."""
@@ -249,7 +328,7 @@ class Lab:
             shown[f"ledger of {path.parent.name}"] = path.read_text(errors="replace")
         for path in [*sorted(runs.glob("*/logs/*")), *sorted(self.on_disk(self.project).glob("*.out"))]:
             shown[path.name] = _tail(path)
-        for path in sorted((self.dir / "log").glob("slurm*.log")):
+        for path in sorted((self.dir / "log").glob("[ps][bl]*.log")):
             shown[path.name] = _tail(path, 40)
         for number, mail in enumerate(self.mails()):
             shown[f"mail {number}"] = mail
@@ -273,7 +352,7 @@ def _furnish_project(lab: Lab) -> None:
 
 
 @contextmanager
-def running(hosts: int = 4, parent: Path | None = None, kind: type[Lab] = Lab) -> Iterator[Lab]:
+def running(hosts: int = 4, parent: Path | None = None, kind: type[AnyLab] = Lab) -> Iterator[AnyLab]:
     """A lab, up; gone afterwards, whatever happens."""
     lab = kind(Path(tempfile.mkdtemp(prefix="outlast-lab-", dir=parent)))
     try:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harness import CHECKOUT, HERE, Lab, running, wait_for
+from harness import HERE, Lab, wait_for
 
 IS_REAL = os.environ.get("LAB") == "pbs"
 # What takes PBS minutes, a dead host above all, takes the stand-in this part of it; what it gives a job to end, 10 s,
@@ -23,20 +22,29 @@ class PbsLab(Lab):
     """One cluster of PBS's, in the shape of Aurora."""
 
     scheduler: ClassVar[str] = "pbs"
+    site: ClassVar[str] = "aurora"
+    job_file: ClassVar[Path] = HERE / "jobs/pbs.toml"
     shared: ClassVar[str] = "/lus/flare"
     scratch: ClassVar[str] = "/lus/flare/projects/abc123/alice"
+    main_job: ClassVar[str] = "1b-16n"
+    main_queue: ClassVar[str] = "capacity"
+    environment: ClassVar[dict[str, str]] = {"OUTLAST_LAB_SCALE": str(SCALE), "OUTLAST_LAB_KILL_SCALE": "1"}
+    # A lost sister costs its job 436 s.
+    detected_s: ClassVar[float] = 30 + 600 * SCALE
+    unwarned: ClassVar[tuple[str, ...]] = ()
+    of_another_job: ClassVar[dict[str, str]] = {"PBS_NODENUM": "7"}
+    refusal: ClassVar[str] = "Queue is not enabled"
 
-    def render(self, *options: str, job: str = str(HERE / "jobs/pbs.toml"), script: str = "job.sh") -> Path:
-        words = [str(CHECKOUT / "bin/render"), "aurora", job, "--account", "abc123", *options, "-o", script]
-        self.alice(*words)
-        return self.on_disk(f"{self.project}/{script}")
+    def submit(self, *options: str, script: str = "job.sh", env: dict[str, str] | None = None) -> str:
+        variables = [f"{name}={value}" for name, value in (env or {}).items()]
+        return self.alice("env", *variables, "qsub", *options, script).strip()
 
-    def submit(self, *options: str, script: str = "job.sh") -> str:
-        return self.alice("qsub", *options, script).strip()
+    def limit(self, seconds: int) -> tuple[str, ...]:
+        return ("-l", f"walltime={seconds}")
 
     def attributes(self, job: str) -> dict[str, Any]:
         """What `qstat -xf` knows of a job; empty: nothing."""
-        text = self.root("head", "/opt/pbs/bin/qstat", "-xf", "-F", "json", job, check=False)
+        text = self.manager("qstat", "-xf", "-F", "json", job, check=False)
         found: dict[str, dict[str, Any]] = json.loads(text or "{}").get("Jobs", {})
         return next(iter(found.values()), {})
 
@@ -50,14 +58,41 @@ class PbsLab(Lab):
     def jobs(self, *states: str) -> list[str]:
         letters = {"pending": "QHWT", "running": "R", "completing": "E"}
         wanted = "".join(letters[state] for state in states) or "QHWTRE"
-        found = self.root("head", "/opt/pbs/bin/qselect", "-s", wanted, check=False)
+        found = self.manager("qselect", "-s", wanted, check=False)
         return sorted(found.split(), key=lambda job: int(job.partition(".")[0]))
 
     def queue(self) -> str:
-        return self.root("head", "/opt/pbs/bin/qstat", "-x", check=False)
+        return self.manager("qstat", "-x", check=False)
+
+    def verdict(self, job: str) -> str:
+        known = self.job(job)
+        if known.get("job_state") != "F":
+            return ""
+        if known["substate"] == "91":
+            return "cancelled"
+        return {"0": "ok", "-29": "timelimit"}.get(known.get("Exit_status", ""), "failed")
+
+    def partition(self, job: str) -> str:
+        return self.job(job)["queue"]
+
+    def end(self, job: str, form: str = "default") -> None:
+        words = {
+            "default": ["qdel", job],
+            "root": ["qdel", job],
+            "signal": ["qsig", "-s", "TERM", job],
+            "kill-script": ["qsig", "-s", "KILL", job],
+        }[form]
+        self.manager(*words) if form == "root" else self.alice(*words)
 
     def cancel(self, *jobs: str) -> None:
         self.alice("qdel", *jobs)
+
+    def manager(self, command: str, *words: str, check: bool = True) -> str:
+        """What a command of PBS's prints when root types it."""
+        return self.root("head", f"/opt/pbs/bin/{command}", *words, check=check)
+
+    def requeue(self, job: str, check: bool = True) -> None:
+        self.manager("qrerun", job, check=check)
 
     def hosts_of(self, job: str) -> list[str]:
         """The names of a job's hosts, the first one first; empty: it has none."""
@@ -67,20 +102,23 @@ class PbsLab(Lab):
     def host_of(self, job: str, number: int = 0) -> str:
         return self.hosts_of(job)[number]
 
-    def set_job(self, job: str, *settings: str) -> None:
-        """As root: qalter's options."""
-        self.root("head", "/opt/pbs/bin/qalter", *settings, job)
+    def runs_script(self, host: str) -> bool:
+        return bool(self.root(host, "pgrep", "-f", "mom_priv/jobs/.*SC", check=False))
+
+    def end_in(self, job: str, seconds: int) -> None:
+        began = time.mktime(time.strptime(self.job(job)["stime"]))
+        self.set_limit(job, int(time.time() - began) + seconds)
+
+    def set_limit(self, job: str, seconds: int) -> None:
+        self.manager("qalter", "-l", f"walltime={seconds}", job)
+
+    def accept_jobs(self, accept: bool) -> None:
+        self.manager("qmgr", "-c", f"set queue capacity enabled = {accept}")
+
+    def saves(self, job: str) -> list[str]:
+        return [path.name for path in (self.folder / "checkpoints").glob("*")]
 
     def wait_state(self, job: str, letters: str, limit_s: float = 60) -> dict[str, str]:
         """A job's attributes, as soon as its state is one of these."""
         wait_for(lambda: self.state(job) and self.state(job) in letters, limit_s, f"state {letters} of {job}")
         return self.job(job)
-
-
-@contextmanager
-def running_pbs(hosts: int = 4) -> Iterator[PbsLab]:
-    """A lab, up; gone afterwards, whatever happens."""
-    os.environ.update(OUTLAST_LAB_SCALE=str(SCALE), OUTLAST_LAB_KILL_SCALE="1")
-    with running(hosts, kind=PbsLab) as lab:
-        assert isinstance(lab, PbsLab)
-        yield lab

@@ -1,31 +1,21 @@
-"""Somebody ends the job from outside: every form of scancel, in every phase. Nothing may follow by itself."""
+"""Somebody ends the job from outside: in every form, in every phase. Nothing may follow by itself."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 from harness import Lab, wait_for
 
 LONGER = ("--set", "progress.target_step=400")
 
-# A person's word to the job, or to its ranks. STEP is the training step.
-FORMS = {
-    "default": ["JOB"],
-    "signal": ["--signal=TERM", "JOB"],
-    "batch": ["--batch", "--signal=TERM", "JOB"],
-    "full": ["--full", "--signal=TERM", "JOB"],
-    "step": ["STEP"],
-    "step-signal": ["--signal=TERM", "STEP"],
-}
+
+def slurms(form: str) -> Any:
+    return pytest.param(form, marks=pytest.mark.only("slurm", "PBS knows no steps, and signals all of the first host"))
 
 
-def training_step(lab: Lab, job: str) -> str:
-    steps = lab.root("head", "squeue", "-h", "-s", "-j", job, "-o", "%i %j").splitlines()
-    return next(line.split()[0] for line in steps if line.endswith("outlast-train"))
-
-
-def scancel(lab: Lab, job: str, form: str) -> None:
-    words = {"JOB": job, "STEP": training_step(lab, job) if "STEP" in FORMS[form] else ""}
-    lab.alice("scancel", *(words.get(word, word) for word in FORMS[form]))
+# A person's word to the job, or to a part of it (Lab.end).
+FORMS = ["default", "root", "signal", slurms("batch"), slurms("full"), slurms("step"), slurms("step-signal")]
 
 
 def assert_over(lab: Lab, job: str) -> None:
@@ -43,7 +33,7 @@ def test_scancel_while_training(lab: Lab, form: str) -> None:
     lab.render(*LONGER)
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
-    scancel(lab, job, form)
+    lab.end(job, form)
     assert_over(lab, job)
     assert lab.successors(job) == []
     assert "outlast resume" in lab.log(job)
@@ -55,7 +45,7 @@ def test_scancel_while_training_takes_the_insurance_along(lab: Lab, form: str) -
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
     lab.successor(job)
-    scancel(lab, job, form)
+    lab.end(job, form)
     assert_over(lab, job)
 
 
@@ -63,7 +53,7 @@ def test_scancel_before_the_launch(lab: Lab) -> None:
     lab.render(*LONGER, "--set", 'prepare=["sleep 60"]')
     job = lab.submit()
     lab.wait_event("started")
-    scancel(lab, job, "default")
+    lab.end(job)
     assert_over(lab, job)
     assert lab.events("launched") == []
 
@@ -73,7 +63,7 @@ def test_scancel_before_the_ranks_have_met(lab: Lab) -> None:
     lab.render(*LONGER)
     job = lab.submit()
     lab.wait_event("launched")
-    scancel(lab, job, "default")
+    lab.end(job)
     assert_over(lab, job)
 
 
@@ -82,11 +72,8 @@ def test_scancel_in_a_save_leaves_no_torn_checkpoint(lab: Lab) -> None:
     lab.render(*LONGER)
     job = lab.submit()
     lab.wait_event("checkpoint_durable", step=20)
-    host = lab.host_of(job)
-    wait_for(
-        lambda: "checkpoint-40" in lab.root(host, "bash", "-c", "ls /mnt/bb/alice/*/checkpoints"), 30, "a save to begin"
-    )
-    scancel(lab, job, "default")
+    wait_for(lambda: "checkpoint-40" in " ".join(lab.saves(job)), 30, "a save to begin")
+    lab.end(job)
     assert_over(lab, job)
     assert lab.durable_steps() == [20]
 
@@ -97,7 +84,7 @@ def test_scancel_of_a_deaf_trainer_is_recorded_before_the_kill(lab: Lab, success
     lab.render(*LONGER, "--set", f"successor={successor}")
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
-    scancel(lab, job, "default")
+    lab.end(job)
     assert_over(lab, job)
 
 
@@ -106,10 +93,10 @@ def test_scancel_while_the_job_settles_takes_its_successor_along(lab: Lab) -> No
     lab.render(*LONGER, "--set", "deadline.train_at_most_s=15")
     job = lab.submit()
     successor = lab.successor(job)
-    scancel(lab, job, "default")
+    lab.end(job)
     lab.wait_until_empty()
     # Too late for this job, perhaps: then its successor sees at its start that somebody cancelled the chain.
-    if lab.job(job)["JobState"] == "CANCELLED":
+    if lab.verdict(job) == "cancelled":
         assert lab.events("launched", job=successor) == []
 
 
@@ -117,9 +104,9 @@ def test_killing_the_script_alone_leaves_nothing_behind_it(lab: Lab) -> None:
     lab.render(*LONGER)
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
-    lab.alice("scancel", "--batch", "--signal=KILL", job)
+    lab.end(job, "kill-script")
     lab.wait_until_empty()
-    assert lab.job(job)["JobState"] == "FAILED"
+    assert lab.verdict(job) == "failed"
     assert lab.endings() == []
     assert lab.successors(job) == []
 
@@ -128,7 +115,7 @@ def test_killing_the_script_alone_is_survived_by_insurance(lab: Lab) -> None:
     lab.render("--set", "progress.target_step=200", "--set", "successor=launch")
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
-    lab.alice("scancel", "--batch", "--signal=KILL", job)
+    lab.end(job, "kill-script")
     lab.finish()
     assert lab.endings() == ["done"]
     lab.assert_resumed()

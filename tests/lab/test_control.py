@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from harness import CHECKOUT, SCRATCH, Lab, LabError, wait_for
+from harness import CHECKOUT, Lab, LabError, wait_for
 
-RUN = f"{SCRATCH}/outlast/train"
 LONGER = ("--set", "progress.target_step=300")
 
 
@@ -13,13 +12,13 @@ def test_stop_saves_ends_and_lets_nothing_follow_until_resume(lab: Lab) -> None:
     lab.render(*LONGER)
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
-    lab.outlast("stop", RUN)
+    lab.outlast("stop", lab.run_path)
     ended = lab.wait_event("ended", 60)
     lab.wait_until_empty()
     assert ended["class"] == "stopped"
     assert lab.successors(job) == []
     assert ended["durable_step"] >= ended["step"] - 2  # the trainer saves when asked
-    lab.outlast("resume", RUN)
+    lab.outlast("resume", lab.run_path)
     lab.finish()
     assert lab.endings() == ["stopped", "done"]
     lab.assert_resumed()
@@ -29,7 +28,7 @@ def test_a_teammate_may_stop_the_run(lab: Lab) -> None:
     lab.render(*LONGER)
     lab.submit()
     lab.wait_event("checkpoint_durable")
-    lab.command("as", "bob", "head", str(CHECKOUT / "bin/outlast"), "stop", RUN)
+    lab.command("as", "bob", "head", str(CHECKOUT / "bin/outlast"), "stop", lab.run_path)
     lab.wait_event("ended", 60, **{"class": "stopped"})
     lab.wait_until_empty()
 
@@ -42,7 +41,7 @@ def test_save_makes_one_checkpoint_now_and_training_goes_on(lab: Lab) -> None:
     )
     lab.submit()
     lab.wait_event("first_step")
-    lab.outlast("save", RUN)
+    lab.outlast("save", lab.run_path)
     durable = lab.wait_event("checkpoint_durable", 30)
     assert 0 < durable["step"] < 250
     assert not (lab.folder / "control/save").exists()
@@ -55,10 +54,10 @@ def test_save_warns_where_the_trainer_cannot_be_asked_and_disturbs_nothing(lab: 
     lab.submit()
     lab.wait_event("first_step")
     with pytest.raises(LabError, match="save_signal"):
-        lab.outlast("save", RUN)
+        lab.outlast("save", lab.run_path)
     assert not (lab.folder / "control/save").exists()
     # A file that somebody makes by hand goes to the job, which knows no better.
-    lab.alice("touch", f"{RUN}/control/save")
+    lab.alice("touch", f"{lab.run_path}/control/save")
     lab.wait_event("warned", 30)
     lab.finish()
     assert lab.endings() == ["done"]
@@ -68,12 +67,12 @@ def test_hold_lets_the_job_end_and_no_further_one_train(lab: Lab) -> None:
     lab.render(*LONGER, "--set", "deadline.train_at_most_s=20")
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
-    lab.outlast("hold", RUN)
+    lab.outlast("hold", lab.run_path)
     lab.wait_event("ended", 60, job=job)
     lab.wait_until_empty()
     assert lab.endings() == ["walltime"]
     assert len(lab.events("launched")) == 1
-    lab.outlast("resume", RUN)
+    lab.outlast("resume", lab.run_path)
     wait_for(lambda: len(lab.events("launched")) == 2, 60, "a launch after resume")
-    lab.outlast("cancel", RUN)
+    lab.outlast("cancel", lab.run_path)
     lab.wait_until_empty()

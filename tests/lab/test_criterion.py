@@ -28,16 +28,16 @@ sys.exit(train.main([*sys.argv[1:], *small.split()]))
 
 @pytest.mark.timeout(1500)
 def test_the_bytes_of_the_1b_32n_job_train_over_several_jobs_and_finish(lab: Lab) -> None:
-    lab.run = "1b-32n"
-    text = lab.alice(str(CHECKOUT / "bin/render"), "frontier", "1b-32n", "--account", "abc123", "--nodes", "2")
+    lab.run = job = lab.main_job
+    text = lab.alice(str(CHECKOUT / "bin/render"), lab.site, job, "--account", "abc123", "--nodes", "2")
     lab.write("job.sh", text)
     lab.write("train.py", TRAINER)
     lab.faults({"kind": "segv", "rank": 9, "step": 26000, "once": "crashed"})
     first = lab.submit()
-    assert lab.job(first)["Partition"] == "extended"
+    assert lab.partition(first) == lab.main_queue
 
     lab.wait_event("first_step", 120, job=first)
-    lab.set_job(first, "EndTime=now+601seconds")  # its margin is 600 s
+    lab.end_in(first, 601)  # its margin is 600 s
     second = lab.successor(first, 120)
 
     lab.wait_event("ended", 400, job=second, **{"class": "crash"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness import CHECKOUT, PROJECT, Lab
+from harness import CHECKOUT, Lab
 
 
 def test_a_run_that_fits_into_one_job_finishes(lab: Lab) -> None:
@@ -21,7 +21,7 @@ def test_variables_of_the_first_job_and_of_its_shell_are_not_in_the_second(lab: 
         f"import os, sys\n\nsys.path.insert(0, {str(CHECKOUT / 'pyhelpers')!r})\n"
         "from outlast.demo.train import main\n\n"
         "if os.environ['RANK'] == '0':\n"
-        "    with open('seen.' + os.environ['SLURM_JOB_ID'], 'w') as file:\n"
+        "    with open('seen.' + os.environ['OUTLAST_JOB_ID'], 'w') as file:\n"
         "        file.writelines(f'{k}={v}\\n' for k, v in os.environ.items())\n"
         "sys.exit(main())\n",
     )
@@ -29,21 +29,26 @@ def test_variables_of_the_first_job_and_of_its_shell_are_not_in_the_second(lab: 
         "--set", "deadline.train_at_most_s=15", "--set", "progress.target_step=200",
         "--set", "env.OF_THE_JOB=kept", "--set", 'setup=["export OF_SETUP=kept"]',
     )  # fmt: skip
-    first = lab.alice("env", "OF_THE_SHELL=leak", "SLURM_NTASKS=7", "sbatch", "--parsable", "job.sh").strip()
+    first = lab.submit(env={"OF_THE_SHELL": "leak", **lab.of_another_job})
     lab.finish()
     assert lab.endings()[:1] == ["walltime"]
     second = lab.successors(first)[0]
-    seen = {
-        job: dict(
-            line.split("=", 1) for line in lab.on_disk(f"{PROJECT}/seen.{job}").read_text().splitlines() if "=" in line
-        )
-        for job in (first, second)
-    }
+    seen = {job: variables(lab, job) for job in (first, second)}
     for job in (first, second):
         assert "OF_THE_SHELL" not in seen[job]
         assert seen[job]["OF_THE_JOB"] == seen[job]["OF_SETUP"] == "kept"
-        assert seen[job]["SLURM_NTASKS"] == seen[job]["WORLD_SIZE"] == "4"
+        assert seen[job]["WORLD_SIZE"] == "4"
+        assert not set(lab.of_another_job.items()) & set(seen[job].items())
         assert seen[job]["OUTLAST_JOB_ID"] == job
         assert not [name for name in seen[job] if name.startswith("SBATCH_")]
-    assert set(seen[first]) - set(seen[second]) <= {"_"}
+    left = {
+        name for name in set(seen[first]) - set(seen[second]) if not name.startswith("PBS_O_")
+    }  # where it was typed
+    assert left <= {"_"}
     assert seen[first]["MASTER_PORT"] != seen[second]["MASTER_PORT"]
+
+
+def variables(lab: Lab, job: str) -> dict[str, str]:
+    """What rank 0 of a job has written down."""
+    lines = lab.on_disk(f"{lab.project}/seen.{job}").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if "=" in line)

@@ -13,6 +13,7 @@ def urgent_job_of_bob(lab: Lab, nodes: int, seconds: int) -> None:
     lab.command("as", "bob", "head", "bash", "-c", f"cat >j.sh <<'END'\n{script}END\nsbatch -p urgent -N {nodes} j.sh")
 
 
+@pytest.mark.only("slurm", "PBS preempts in ways that were not measured")
 def test_preempted_by_cancelling_another_job_follows(lab: Lab) -> None:
     lab.render(*LONGER)
     job = lab.submit("--partition=low-cancel", "--no-requeue")
@@ -25,6 +26,7 @@ def test_preempted_by_cancelling_another_job_follows(lab: Lab) -> None:
     lab.assert_resumed()
 
 
+@pytest.mark.only("slurm", "PBS preempts in ways that were not measured")
 def test_preempted_by_requeueing_the_same_job_goes_on(lab: Lab) -> None:
     lab.render(*LONGER)
     job = lab.submit("--partition=low-requeue")
@@ -42,7 +44,7 @@ def test_an_operators_requeue_is_not_doubled(lab: Lab) -> None:
     lab.render(*LONGER)
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
-    lab.root("head", "scontrol", "requeue", job)
+    lab.requeue(job)
     ended = lab.wait_event("ended", 60, job=job)
     assert (ended["class"], ended["then"]) == ("requeued", "leave")
     lab.finish()
@@ -56,7 +58,7 @@ def test_a_requeue_while_the_job_settles_does_not_double_the_run(lab: Lab) -> No
     lab.render(*LONGER, "--set", "deadline.train_at_most_s=15")
     job = lab.submit()
     lab.wait_event("submitted", 60)
-    lab.root("head", "scontrol", "requeue", job, check=False)
+    lab.requeue(job, check=False)
     lab.finish(300)
     lab.assert_resumed()
     assert_never_two_at_once(lab)
@@ -130,10 +132,10 @@ def test_a_controller_that_never_comes_back_leaves_a_line_to_type(lab: Lab) -> N
     lab.render(*LONGER, *(word for value in sets for word in ("--set", value)))
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
+    host = lab.host_of(job)
     lab.command("ctl", "stop")
     lab.wait_event("ended", 60, job=job, **{"class": "walltime"})
-    host = "frontier00001"
-    wait_for(lambda: not lab.root(host, "pgrep", "-f", "slurm_script", check=False), 150, "the end of the script")
+    wait_for(lambda: not lab.runs_script(host), 150, "the end of the script")
     assert lab.successors(job) == []
     assert "outlast resume" in lab.log(job)
     assert lab.durable_steps()
@@ -143,19 +145,20 @@ def test_a_successor_that_is_refused_for_good_holds_the_run(lab: Lab) -> None:
     lab.render(*LONGER, "--set", "deadline.train_at_most_s=20")
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
-    lab.root("head", "scontrol", "update", "partitionname=batch", "state=inactive")
+    lab.accept_jobs(False)
     held = lab.wait_event("held", 60, job=job)
     assert lab.endings(job) == ["walltime"]
     assert "refused" in held["why"]
-    assert "artition" in held["why"]  # Slurm's own words
+    assert lab.refusal in held["why"]
     lab.wait_until_empty()
     assert lab.successors(job) == []
-    lab.root("head", "scontrol", "update", "partitionname=batch", "state=up")
+    lab.accept_jobs(True)
     lab.outlast("resume", str(held["todo"]).split()[-1])
     lab.finish()
     lab.assert_resumed()
 
 
+@pytest.mark.only("slurm", "PBS excludes no host")
 def test_an_unknown_host_in_the_exclude_list_is_left_out_for_the_successor(lab: Lab) -> None:
     lab.render(*LONGER, "--set", "deadline.train_at_most_s=20", "--set", 'exclude=["frontier00004", "frontier09999"]')
     job = lab.submit("--exclude=frontier00004")

@@ -54,7 +54,7 @@ def test_a_limit_that_is_lowered_is_noticed_before_it_comes(lab: Lab) -> None:
     lab.render(*LONGER)
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
-    lab.set_job(job, "EndTime=now+75seconds")
+    lab.end_in(job, 75)
     ended = lab.wait_event("ended", 45, job=job)
     assert ended["class"] == "walltime"
     lab.successor(job)
@@ -64,9 +64,9 @@ def test_a_limit_that_is_lowered_is_noticed_before_it_comes(lab: Lab) -> None:
 
 def test_a_limit_that_is_raised_is_used(lab: Lab) -> None:
     lab.render(*LONGER)
-    job = lab.submit("--time=2")
+    job = lab.submit(*lab.limit(120))
     lab.wait_event("first_step")
-    lab.set_job(job, "TimeLimit=15")
+    lab.set_limit(job, 900)
     lab.finish()
     assert lab.endings() == ["done"]
     assert lab.successors(job) == []
@@ -74,18 +74,18 @@ def test_a_limit_that_is_raised_is_used(lab: Lab) -> None:
 
 def test_slurms_own_limit_without_a_warning_is_late_and_doubles_the_margin(lab: Lab) -> None:
     lab.render("--set", "progress.target_step=600", "--set", "deadline.poll_s=3000")
-    job = lab.submit("--signal=B:USR1@1")
+    job = lab.submit(*lab.unwarned)
     lab.wait_event("checkpoint_durable")
-    lab.set_job(job, "EndTime=now+3seconds")
+    lab.end_in(job, 3)
     ended = lab.wait_event("ended", 60, job=job)
     assert ended["class"] == "walltime_late"
     assert "time limit" in ended["evidence"]
-    wait_for(lambda: lab.job(job)["JobState"] == "TIMEOUT", 30, "Slurm's TIMEOUT")
+    wait_for(lambda: lab.verdict(job) == "timelimit", 30, "the scheduler's own words")
     successor = lab.successor(job)
     launched = lab.wait_event("launched", 60, job=successor)
     assert launched["step"] > 0
     lab.assert_resumed()
-    lab.alice("scancel", successor)
+    lab.cancel(successor)
     ended = lab.wait_event("ended", 60, job=successor)
     assert ended["margin_s"] == 120
 
@@ -93,14 +93,14 @@ def test_slurms_own_limit_without_a_warning_is_late_and_doubles_the_margin(lab: 
 def test_slurms_own_limit_kills_a_deaf_trainer_and_yet_a_job_follows(lab: Lab) -> None:
     lab.faults({"kind": "ignore_signals", "step": 5})
     lab.render("--set", "progress.target_step=600", "--set", "deadline.poll_s=3000")
-    job = lab.submit("--signal=B:USR1@1")
+    job = lab.submit(*lab.unwarned)
     lab.wait_event("checkpoint_durable")
-    lab.set_job(job, "EndTime=now+3seconds")
-    wait_for(lambda: lab.job(job)["JobState"] == "TIMEOUT", 60, "Slurm's TIMEOUT")
+    lab.end_in(job, 3)
+    wait_for(lambda: lab.verdict(job) == "timelimit", 60, "the scheduler's own words")
     assert lab.endings(job) == ["walltime_late"]
     successor = lab.successor(job)
     lab.faults()
     assert lab.wait_event("launched", 60, job=successor)["step"] > 0
     lab.assert_resumed()
-    lab.alice("scancel", successor)
+    lab.cancel(successor)
     lab.wait_until_empty()
