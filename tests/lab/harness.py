@@ -10,15 +10,15 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
+
+from warden import lab_folder
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent
@@ -354,15 +354,11 @@ def _furnish_project(lab: Lab) -> None:
 @contextmanager
 def running(hosts: int = 4, parent: Path | None = None, kind: type[AnyLab] = Lab) -> Iterator[AnyLab]:
     """A lab, up; gone afterwards, whatever happens."""
-    lab = kind(Path(tempfile.mkdtemp(prefix="outlast-lab-", dir=parent)))
-    try:
+    with lab_folder("outlast-lab-", parent) as folder:
+        lab = kind(folder)
         lab.command("up", "--scheduler", kind.scheduler, "--hosts", str(hosts), limit_s=120)
         _furnish_project(lab)
         yield lab
-    finally:
-        if (lab.dir / "lab").exists():
-            lab.command("down", limit_s=120)
-        shutil.rmtree(lab.dir, ignore_errors=True)
 
 
 def step_of(text: str, pattern: str) -> int:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from warden import lab_folder
 
 HERE = Path(__file__).resolve().parent
 FOLDER = "/lus/flare/projects/abc123/alice"
@@ -154,13 +153,9 @@ def wait_for(look: Callable[[], Found], limit_s: float, what: Callable[[], str])
 @contextmanager
 def cluster() -> Iterator[Cluster]:
     """Up; gone afterwards, whatever happens."""
-    found = Cluster(Path(tempfile.mkdtemp(prefix="outlast-pbs-")))
-    try:
-        os.environ.update(OUTLAST_LAB_SCALE=str(SCALE), OUTLAST_LAB_KILL_SCALE=str(SCALE))
+    os.environ.update(OUTLAST_LAB_SCALE=str(SCALE), OUTLAST_LAB_KILL_SCALE=str(SCALE))
+    with lab_folder("outlast-pbs-") as folder:
+        found = Cluster(folder)
         found.lab("up", "--scheduler", "pbs")
         found.write("wrapper", WRAPPER)
         yield found
-    finally:
-        if (found.dir / "lab").exists():
-            found.lab("down")
-        shutil.rmtree(found.dir, ignore_errors=True)
