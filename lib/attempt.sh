@@ -64,15 +64,20 @@ _ol_attempt_stage() {
   _ol_attempt_await "$pid" "$((OUTLAST_STARTUP_S + 10))"
 }
 
+_ol_attempt_is_told() { [[ -e $OUTLAST_STATE/term || -e $OUTLAST_STATE/stop || -e $OUTLAST_STATE/deadline ]]; }
+
 # Status 1: failed or took longer than SEC; 2: told to end meanwhile.
 _ol_attempt_await() { # PID SEC
   local tick
   for ((tick = 0; tick < $2 * 5; tick++)); do
     kill -0 "$1" 2>/dev/null || {
-      wait "$1" || return 1
-      return 0
+      ! wait "$1" || return 0
+      # PBS's signals go to our children as well, which may die of one before we hear of it.
+      ol_bounded_nap 0.5
+      ! _ol_attempt_is_told || return 2
+      return 1
     }
-    if [[ -e $OUTLAST_STATE/term || -e $OUTLAST_STATE/stop || -e $OUTLAST_STATE/deadline ]]; then
+    if _ol_attempt_is_told; then
       kill "$1" 2>/dev/null
       return 2
     fi

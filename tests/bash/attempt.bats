@@ -201,3 +201,12 @@ begins() {
   status_of ol_attempt_prepare 2>/dev/null
   [ "$status" = 2 ]
 }
+
+@test "attempt_prepare: a child that dies of the job's TERM before we hear of it is an interruption, not a failure" {
+  ol_job_prepare() {
+    (sleep 0.1 && : >"$OUTLAST_STATE/term") &
+    return 143
+  }
+  status_of ol_attempt_prepare
+  [ "$status" = 2 ]
+}
