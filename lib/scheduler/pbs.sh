@@ -264,8 +264,21 @@ _ol_pbs_rsh() {
 ol_sched_signal_launch() {
   case $2 in
     stop) kill -s TERM "$1" 2>/dev/null ;;
-    save) ol_sched_on_each 30 "$OUTLAST_NODE_LIST" pkill -USR1 -f outlast-rank ;;
+    save) _ol_pbs_signal_ranks USR1 shims ;;
   esac
+}
+
+# On all hosts, to all processes of this launch or to its shims. The launcher's command line holds the text of a shim
+# as well, and its environment the token.
+_ol_pbs_signal_ranks() { # SIGNAL all|shims
+  # shellcheck disable=SC2016 # expanded on the node
+  ol_sched_on_each 30 "$OUTLAST_NODE_LIST" bash -c \
+    'for e in /proc/[0-9]*/environ; do
+      p=${e//[!0-9]/}
+      [[ -O $e && $p != $$ ]] && grep -qzFx "OUTLAST_TOKEN=$1" "$e" 2>/dev/null || continue
+      [[ $3 == all ]] || { { read -rd "" a && read -rd "" b && read -rd "" c; } <"/proc/$p/cmdline" && [[ "$a $b $c" == "bash -c ol_shim "* ]]; } || continue
+      kill -s "$2" "$p"
+    done 2>/dev/null; true' _ "$OUTLAST_TOKEN" "$1" "$2" 2>/dev/null
 }
 
 # Ranks of other hosts may outlive their mpiexec.
@@ -277,9 +290,6 @@ ol_sched_kill_launch() {
     sleep 0.1
   done
   kill -s KILL "$1" 2>/dev/null
-  # shellcheck disable=SC2016 # expanded on the node
-  ol_sched_on_each 30 "$OUTLAST_NODE_LIST" bash -c \
-    'for e in /proc/[0-9]*/environ; do p=${e//[!0-9]/}; [[ -O $e && $p != $$ ]] && grep -qzFx "OUTLAST_TOKEN=$1" "$e" 2>/dev/null && kill -KILL "$p"; done; true' _ \
-    "$OUTLAST_TOKEN" 2>/dev/null
+  _ol_pbs_signal_ranks KILL all
   return 0
 }
