@@ -9,7 +9,7 @@
 #
 # then: relaunch, submit, hold, stop (no further job, nothing is wrong), finish, leave
 # Sets     OUTLAST_THEN OUTLAST_WHY
-# Needs    log, bounded, ledger, history, guard, successor, deadline, ending, checkpoint, courier, mail, run
+# Needs    log, bounded, ledger, history, guard, successor, deadline, ending, checkpoint, courier, mail, run, lease
 # Sourcing it defines the functions above and does nothing else.
 
 _ol_decide_by_class() {
@@ -133,8 +133,15 @@ ol_decide_hold() {
   ol_mail_send "held" "$why"$'\n'"To go on: $todo"
 }
 
+# A copy of the job that the scheduler has given up (its host was cut off) neither holds the run nor adds a job to it.
+# KILL may be near after TERM, and then there is no time to look.
+_ol_decide_is_lost() {
+  [[ -n ${OUTLAST_GENERATION_MINE:-} && $OUTLAST_CLASS != superseded && ! -e $OUTLAST_STATE/term ]] && ol_lease_is_lost
+}
+
 ol_decide() {
   OUTLAST_WHY='' OUTLAST_DELAY_S=0
+  ! _ol_decide_is_lost || _ol_ending_is superseded "a newer lease than $OUTLAST_GENERATION; and before: $OUTLAST_CLASS, $OUTLAST_EVIDENCE"
   _ol_decide_step
   OUTLAST_THEN=$(_ol_decide_by_class)
   ol_log_info "ended: $OUTLAST_CLASS ($OUTLAST_EVIDENCE)"

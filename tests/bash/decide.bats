@@ -230,3 +230,21 @@ pending() { printf 'state=pending verdict=none restarts=0\n' >"$SCHED/state.$1";
   [ "$OUTLAST_THEN" = leave ]
   [[ $(event left) == *'"why":"the run is finished"}' ]]
 }
+
+@test "decide: a copy whose run has a new owner leaves, whatever it saw, and holds nothing" {
+  local class
+  owns_the_run
+  for class in crash launch walltime early_exit; do
+    [ "$(then_of "$class")" != leave ]
+  done
+  : >"$SCHED/told"
+  rm -f "$OUTLAST_RUN_DIR/control/hold"
+  printf 'job=7 restart=1 host=n2\n' >"$OUTLAST_RUN_DIR/lease/000099"
+  for class in crash launch walltime early_exit; do
+    decide "$class"
+    [ "$OUTLAST_CLASS $OUTLAST_THEN" = "superseded leave" ]
+  done
+  [[ $OUTLAST_EVIDENCE == *early_exit* ]]
+  [ ! -s "$SCHED/told" ]
+  [ ! -e "$OUTLAST_RUN_DIR/control/hold" ]
+}
