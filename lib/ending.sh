@@ -45,14 +45,33 @@ ol_ending_signalled() {
   esac
 }
 
+# Of lines that end with a node's name, those on our own hosts, each behind that host: names out of a log are data.
+# A host has a name in each of its networks.
+_ol_ending_of_ours() {
+  local line node host
+  while read -r line; do
+    node=${line##* }
+    for host in "${OUTLAST_HOSTS[@]}"; do
+      [[ ${host%%.*} != "${node%%.*}" ]] || printf '%s %s\n' "$host" "$line"
+    done
+  done
+}
+
+# What the launcher says of dead nodes: srun; PALS, where the child is to blame and not the parent, whose name comes
+# first (ezpz PR #244).
+_ol_ending_launcher_says() {
+  {
+    grep -aoE -e 'Node failure on [A-Za-z0-9._-]+' -e "Couldn't forward RPC [a-z]+\([^)]*\) to child [A-Za-z0-9._-]+" \
+      -e 'ping RPC timeout from [A-Za-z0-9._-]+' -e 'No reply from [A-Za-z0-9._-]+' "${OUTLAST_SAID:-/dev/null}"
+    sed -nE 's/^([A-Za-z0-9._-]+): (shepherd died) from signal .*/\2 on \1/p' "${OUTLAST_SAID:-/dev/null}"
+  } 2>/dev/null | _ol_ending_of_ours
+}
+
 _ol_ending_named() {
   {
-    sed -nE 's/.*(srun|salloc): error: Node failure on ([A-Za-z0-9._-]+).*/\2/p' "${OUTLAST_SAID:-/dev/null}"
-    ol_sched_down_nodes "${OUTLAST_HOSTS[@]}"
-  } 2>/dev/null | sort -u | while read -r node; do
-    # Names out of a log are data: only our own hosts count.
-    [[ " ${OUTLAST_HOSTS[*]} " != *" $node "* ]] || printf '%s\n' "$node"
-  done
+    _ol_ending_launcher_says
+    ol_sched_down_nodes "${OUTLAST_HOSTS[@]}" 2>/dev/null | _ol_ending_of_ours
+  } | cut -d' ' -f1 | sort -u
 }
 
 # The launcher names the node a moment after our TERM, and a node that is back at once is named by nobody else.
@@ -126,7 +145,7 @@ _ol_ending_crash() { # FIRST_DEATH
 }
 
 ol_ending_attempt() {
-  local death reason newest finished=0 made=''
+  local death reason newest said finished=0 made=''
   OUTLAST_FINGERPRINT=''
   # What the scheduler said when TERM came stands, unless training was over by then.
   [[ -z ${OUTLAST_CLASS:-} ]] || return 0
@@ -144,8 +163,8 @@ ol_ending_attempt() {
     _ol_ending_is "done" "exit 0 that nobody asked for, after $made"
   elif ((OUTLAST_LAUNCH_CODE == 0)); then
     _ol_ending_is early_exit "exit 0 that nobody asked for, and nothing says that training is over"
-  elif grep -qaE 'error: Node failure on ' "$OUTLAST_SAID"; then
-    _ol_ending_is node "the launcher says: $(grep -aoE 'Node failure on [A-Za-z0-9._-]+' "$OUTLAST_SAID" | head -n 1)"
+  elif said=$(_ol_ending_launcher_says | head -n 1) && [[ -n $said ]]; then
+    _ol_ending_is node "the launcher says: ${said#* }"
     OUTLAST_FINGERPRINT=node
   elif _ol_ending_step_was_cancelled "$death"; then
     _ol_ending_is cancelled "somebody cancelled the step: $(grep -aoE 'STEP [0-9.]+ ON [^ ]+ CANCELLED AT [^ ]+' "$OUTLAST_SAID" | head -n 1)"

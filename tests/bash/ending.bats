@@ -157,9 +157,37 @@ signalled() {
 # ---- failures
 
 @test "ending: a dead node named by the launcher beats the crash of the others" {
+  OUTLAST_HOSTS=(n03 n04)
   died 'signal KILL'
   log 'srun: error: Node failure on n04'
   [ "$(class)" = node ]
+}
+
+@test "ending: a dead node named by PALS, in its other network, is a dead node, and not its parent" {
+  local line
+  OUTLAST_HOSTS=(x1c0s0b0n0.hsn.site x1c0s1b0n0.hsn.site) OUTLAST_LAUNCH_CODE=143
+  while read -r line; do
+    log "$line"
+    [ "$(class)" = node ]
+    status_of ol_progress_look "$OUTLAST_LOG" last
+    run -0 ol_ending_nodes
+    [ "$output" = x1c0s1b0n0.hsn.site ]
+    rm -f "$OUTLAST_LOG" "$OUTLAST_SAID"
+    ol_progress_reset
+  done <<'END'
+launch failed on x1c0s0b0n0.hsn.site: Couldn't forward RPC launch(11-22) to child x1c0s1b0n0.mgmt.site: No route to host
+ping failed on x1c0s0b0n0: Couldn't forward RPC ping(11-22) to child x1c0s1b0n0.mgmt.site: Resource temporarily unavailable
+ping failed on x1c0s0b0n0: No reply from x1c0s1b0n0.mgmt.site after 87s
+ping RPC timeout from x1c0s1b0n0.mgmt.site after 120s
+x1c0s1b0n0.hsn.site: shepherd died from signal 9
+END
+}
+
+@test "ending: a node that is not ours is nobody's death" {
+  OUTLAST_HOSTS=(n03 n04)
+  died 'code 1'
+  log '0: No reply from x9c0s1b0n0.mgmt.site after 87s' 'srun: error: Node failure on n99'
+  [ "$(class)" = crash ]
 }
 
 @test "ending: a cancelled step, without a rank that says how it died, is cancelled" {

@@ -175,7 +175,7 @@ ol_site_env() {
 # Needs    log, bounded, stop, watch, progress, checkpoint
 
 # lib/decide.sh - what follows from an ending
-# Needs    log, bounded, ledger, history, guard, successor, deadline, ending, checkpoint, courier, mail, run
+# Needs    log, bounded, ledger, history, guard, successor, deadline, ending, checkpoint, courier, mail, run, lease
 
 # lib/guard.sh - when a run must not simply go on
 # Needs    log, bounded, history, run
