@@ -159,7 +159,8 @@ _ol_courier_ask() { # FILE PID SEC
   return 1
 }
 
-ol_courier_hurry() { printf 'hurry\n' >"$OUTLAST_STATE/carry_wanted"; }
+# What is written after one may need the next, so no two are the same.
+ol_courier_hurry() { printf '%(%s)T.%d\n' -1 "$RANDOM" >"$OUTLAST_STATE/carry_wanted"; }
 
 ol_courier_carry() { _ol_courier_ask carry "${OUTLAST_COURIER_PID:-0}" "$1"; }
 

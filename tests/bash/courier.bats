@@ -112,6 +112,18 @@ DURABLE() { printf '%s' "$OUTLAST_RUN_DIR/checkpoints/checkpoint-$1"; }
   grep -q '"class":"walltime"' "$OUTLAST_RUN_DIR/events.jsonl"
 }
 
+@test "courier_hurry: each one counts, also when the one before was met" {
+  OUTLAST_COURIER_S=600
+  begins
+  ol_ledger_add ended class=walltime_late
+  ol_courier_hurry
+  until_true grep -q ended "$OUTLAST_RUN_DIR/events.jsonl"
+  until_true [ -e "$OUTLAST_STATE/carry_done" ]
+  ol_ledger_add submitted successor=8
+  ol_courier_hurry
+  until_true grep -q submitted "$OUTLAST_RUN_DIR/events.jsonl"
+}
+
 @test "sidecar_drain: makes durable what nobody writes any more, without waiting for quiet" {
   OUTLAST_CKPT_QUIET_S=600 OUTLAST_SIDECAR_S=60
   begins 2>/dev/null
