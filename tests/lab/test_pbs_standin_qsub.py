@@ -285,3 +285,16 @@ def test_hold_and_release(pbs: Cluster) -> None:
     assert (pbs.job(job)["job_state"], pbs.job(job)["substate"], pbs.job(job)["Hold_Types"]) == ("H", 20, "u")
     assert pbs.alice(f"qrls {job}").code == 0
     assert pbs.ended(job)["Exit_status"] == 0
+
+
+def test_a_queue_that_was_disabled_takes_no_job_and_only_a_manager_disables_it(pbs: Cluster) -> None:
+    order = "/opt/pbs/bin/qmgr -c 'set queue debug enabled = {}'"
+    pbs.write("job.sh", "true\n")
+    assert pbs.alice(order.format(False)).code != 0
+    assert pbs.alice("qsub -h -q debug job.sh").code == 0
+    try:
+        assert pbs.root(order.format(False)).code == 0
+        said = pbs.alice("qsub -q debug job.sh")
+        assert (said.code, said.err) == (173, "qsub: Queue is not enabled\n")
+    finally:
+        pbs.root(order.format(True))

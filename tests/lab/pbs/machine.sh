@@ -69,7 +69,7 @@ machine_furnish() {
   sed "1s|.*|#!$python -ESs|" "$here/command" >"$target/opt/lab/lib/command"
   chmod 755 "$target/opt/lab/lib/command"
   "$python" -m compileall -q "$target/opt/lab/lib"
-  for name in qsub qstat qdel qsig qalter qrls qhold qrerun qselect pbsnodes pbsdsh pbs_tmrsh pbs_release_nodes; do
+  for name in qsub qstat qdel qsig qalter qrls qhold qrerun qmgr qselect pbsnodes pbsdsh pbs_tmrsh pbs_release_nodes; do
     ln -s /opt/lab/lib/command "$target/opt/lab/pbs/bin/$name"
   done
   ln -s /opt/lab/lib/command "$target/opt/lab/pbs/sbin/pbs_server"

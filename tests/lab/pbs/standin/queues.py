@@ -68,6 +68,18 @@ class Queues:
             raise Refused(Code.LIMIT)
         return queue
 
+    def set(self, line: str) -> None:
+        """One of qmgr's lines; those that a stand-in has no use for change nothing."""
+        match line.split():
+            case ["create", "queue", name]:
+                self.queues[name] = Queue(name)
+            case ["set", "queue", name, key, "=", value]:
+                self.get(name).settings[key] = value
+            case ["create", "resource", name, *_]:
+                self.resources.add(name)
+            case ["set", "server", "default_queue", "=", name]:
+                self.default = name
+
     def route(self, queue: Queue, job: Job) -> Queue | None:
         """Where a job of a routing queue goes; nothing: nobody takes it, and PBS drops it without a word."""
         return next((found for name in queue.routes_to if (found := self.get(name)).takes(job)), None)
@@ -77,14 +89,5 @@ def read(text: str) -> Queues:
     """From the lines that qmgr takes: `create queue NAME`, `set queue NAME KEY = VALUE`, `create resource NAME …`."""
     found = Queues(queues={"workq": Queue("workq", {"queue_type": "Execution"})})
     for line in text.splitlines():
-        words = line.split()
-        match words:
-            case ["create", "queue", name]:
-                found.queues[name] = Queue(name)
-            case ["set", "queue", name, key, "=", value]:
-                found.queues[name].settings[key] = value
-            case ["create", "resource", name, *_]:
-                found.resources.add(name)
-            case ["set", "server", "default_queue", "=", name]:
-                found.default = name
+        found.set(line)
     return found

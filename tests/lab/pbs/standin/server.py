@@ -175,6 +175,12 @@ class Server:
     def do_queues(self, user: str) -> Message:
         return {"queues": {name: queue.settings for name, queue in self.pbs.queues.queues.items()}}
 
+    def do_manage(self, user: str, line: str) -> None:
+        """qmgr."""
+        if user != "root":
+            raise Refused(Code.UNAUTHORIZED)
+        self.pbs.queues.set(line)
+
     # ── orders ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _mine(self, user: str, word: str) -> Job:
