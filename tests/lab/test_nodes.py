@@ -8,7 +8,10 @@ from harness import Lab
 LONGER = ("--set", "progress.target_step=500")
 
 
-@pytest.mark.parametrize("number", [0, 1], ids=["batch-host", "worker"])
+LEFT_ALONE = pytest.mark.only("slurm", "PBS leaves a job alone that has lost a sister: its own launcher is faster")
+
+
+@pytest.mark.parametrize("number", [0, pytest.param(1, marks=LEFT_ALONE)], ids=["batch-host", "worker"])
 def test_a_host_dies_and_slurm_requeues_the_job_once(lab: Lab, number: int) -> None:
     lab.render(*LONGER)
     job = lab.submit()
@@ -55,7 +58,7 @@ def test_of_two_copies_of_a_cut_off_job_only_one_goes_on(lab: Lab) -> None:
     lab.finish()
     lab.assert_resumed()
     assert [e["class"] for e in lab.events("ended", restart=1)] == ["done"]
-    assert {e["then"] for e in lab.events("ended", restart=0)} <= {"leave"}
+    assert {e["then"] for e in lab.events("ended", restart=0)} <= {"leave", "relaunch"}
     assert lab.events("submitted") == []
 
 
