@@ -45,7 +45,7 @@ lab: setup ## start a Slurm of several hosts on this machine (root); LAB=pbs: a 
 lab-down: ## end it; nothing is left behind
 	tests/lab/lab down
 
-golden: setup ## write tests/golden again (read the diff)
+golden: setup ## write tests/golden and docs/scenarios.md again (read the diff)
 	$(PY) tests/golden/write.py
 
 soak: setup ## the racing scenarios of the lab, 20 times each (root)

@@ -1,4 +1,4 @@
-"""Write tests/golden/SITE/JOB.sh for every job of every site: what `make golden` does.
+"""Write tests/golden/SITE/JOB.sh for every job of every site, and docs/scenarios.md: what `make golden` does.
 
 Their tools, the text of lib/, are left out: each has tests of its own.
 """
@@ -9,8 +9,9 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parents[1] / "pyhelpers"), str(HERE.parent / "py")]
+sys.path[:0] = [str(HERE.parents[1] / "pyhelpers"), str(HERE.parent / "py"), str(HERE.parent / "lab")]
 
+import scenarios  # noqa: E402
 import trees  # noqa: E402
 
 from outlast import site, tree  # noqa: E402
@@ -27,5 +28,6 @@ def main(folder: Path) -> None:
             (HERE / name / f"{job}.sh").write_text(trees.golden(root, name, job))
 
 
+(HERE.parents[1] / "docs/scenarios.md").write_text(scenarios.collected())
 with tempfile.TemporaryDirectory() as folder:
     main(Path(folder))

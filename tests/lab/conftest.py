@@ -9,6 +9,7 @@ import pytest
 from harness import Lab, LabError, running
 from pbs_cluster import IS_REAL, Cluster, cluster
 from pbs_lab import PbsLab
+from scenarios import ALL, scheduler_of, why_not
 
 KINDS: dict[str, type[Lab]] = {"slurm": Lab, "pbs": PbsLab}
 
@@ -39,21 +40,11 @@ def schedulers() -> set[str]:
     return {"slurm"} if os.environ.get("SLURM", "system") != "system" else set(KINDS)
 
 
-def scheduler_of(item: pytest.Item) -> str:
-    """What a test is played on."""
-    callspec = getattr(item, "callspec", None)
-    return callspec.params.get("lab", "pbs") if callspec else "pbs"
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    config.stash[ALL] = list(items)
     wanted = schedulers()
-    dropped = []
-    for item in items:
-        marker = item.get_closest_marker("only")
-        scheduler = scheduler_of(item)
-        if scheduler not in wanted or (marker and marker.args[0] != scheduler):
-            dropped.append(item)
-    config.hook.pytest_deselected(items=dropped)
+    dropped = {item for item in items if scheduler_of(item) not in wanted or why_not(item)}
+    config.hook.pytest_deselected(items=list(dropped))
     items[:] = [item for item in items if item not in dropped]
 
 

@@ -13,6 +13,7 @@ def test_a_run_that_fits_into_one_job_finishes(lab: Lab) -> None:
     assert lab.events("ended")[0]["then"] == "finish"
     assert lab.successors(job) == []
     assert lab.durable_steps()[-1] == 100
+    assert lab.verdict(job) == "ok"
 
 
 def test_variables_of_the_first_job_and_of_its_shell_are_not_in_the_second(lab: Lab) -> None:
