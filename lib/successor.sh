@@ -4,7 +4,7 @@
 # Functions
 #   ol_successor_submit DELAY_S [NODE...]   make sure that exactly one successor waits for this job's end.
 #                              NODEs are excluded beside the user's own. 0 done; 1 refused for good (OUTLAST_WHY);
-#                              2 no answer until the time was up
+#                              2 no answer until the time was up; 3 the one that waited was taken away
 #   ol_successor_remove        cancel the successor that our ledger says we made; a person wants no further job
 #   ol_successor_command       print what a person types to go on
 #
@@ -88,11 +88,22 @@ _ol_successor_note() {
   ol_log_info "job $OUTLAST_NEXT_ID follows this one"
 }
 
+# An insurance waits for hours. Whoever takes it away means the run, and no other job is put in its place.
+_ol_successor_is_gone() { # ID
+  local state status=0
+  state=$(ol_sched_state "$1") || status=$?
+  [[ $status == 1 || $state == state=ended* ]]
+}
+
 # A submit that seems to fail may have worked: no try without a clear no before it.
 ol_successor_submit() {
   local delay_s=$1 script exclude wait_s=5 status left_s
   shift
-  [[ -z ${OUTLAST_NEXT_ID:-} ]] || return 0
+  if [[ -n ${OUTLAST_NEXT_ID:-} ]]; then
+    _ol_successor_is_gone "$OUTLAST_NEXT_ID" || return 0
+    OUTLAST_WHY="job $OUTLAST_NEXT_ID, which was to follow, is gone: somebody cancelled it; to go on: $(ol_successor_command)"
+    return 3
+  fi
   script=$(_ol_successor_script)
   exclude=$(_ol_successor_exclude "$@")
   while :; do

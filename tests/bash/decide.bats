@@ -178,6 +178,7 @@ pending() { printf 'state=pending verdict=none restarts=0\n' >"$SCHED/state.$1";
 
 @test "decide: an insurance that waits already learns of the dead node" {
   OUTLAST_HOSTS=(n03 n04) OUTLAST_NEXT_ID=9
+  pending 9
   echo n04 >"$SCHED/down"
   decide node
   [ "$(cat "$SCHED/told")" = 'exclude 9 n04' ]
@@ -196,6 +197,14 @@ pending() { printf 'state=pending verdict=none restarts=0\n' >"$SCHED/state.$1";
   [ "$OUTLAST_THEN" = stop ]
   [[ $(event warned) == *"outlast resume"* ]]
   [ ! -e "$OUTLAST_RUN_DIR/control/hold" ]
+}
+
+@test "decide: an insurance that somebody took away ends the chain, and says so" {
+  OUTLAST_NEXT_ID=9
+  decide walltime
+  [ "$OUTLAST_THEN" = stop ]
+  [[ $(event warned) == *"job 9, which was to follow, is gone"*"outlast resume"* ]]
+  [ ! -s "$SCHED/told" ]
 }
 
 @test "decide_hold: two lines, why and what to type, in the file, and both in the ledger" {

@@ -41,8 +41,29 @@ fails_once() { # FUNCTION TEXT
 
 @test "successor_submit: a second call submits nothing" {
   submit 0
+  pending 8
   submit 0
-  [ "$(submits)" = 1 ]
+  [ "$status $(submits)" = "0 1" ]
+}
+
+@test "successor_submit: the one that waited and was taken away is not replaced, and a line says what to type" {
+  local state
+  for state in 'state=ended verdict=cancelled restarts=0' ''; do # Slurm forgets a job after minutes
+    rm -f "$SCHED/state.9"
+    [[ -z $state ]] || printf '%s\n' "$state" >"$SCHED/state.9"
+    OUTLAST_NEXT_ID=9
+    submit 0
+    [ "$status" = 3 ]
+    [[ $OUTLAST_WHY == *"job 9, "*"outlast resume"* ]]
+  done
+  [ ! -s "$SCHED/told" ]
+}
+
+@test "successor_submit: the one that waits is not taken for gone when nobody can say" {
+  OUTLAST_NEXT_ID=9
+  touch "$SCHED/silent"
+  submit 0
+  [ "$status" = 0 ]
 }
 
 @test "successor_submit: one that waits already is taken, by its name" {
