@@ -24,10 +24,12 @@ _ol_ending_ask() {
 }
 
 ol_ending_signalled() {
+  local by=''
   _ol_ending_ask || {
     _ol_ending_is ended_unknown "TERM from outside, and the scheduler does not answer"
     return
   }
+  [[ $OUTLAST_SCHED_SAYS != *" by="* ]] || by=" (${OUTLAST_SCHED_SAYS##* by=})"
   case $OUTLAST_SCHED_SAYS in
     *verdict=timelimit*)
       # Our own deadline was there first: the limit only overtook the save.
@@ -40,7 +42,7 @@ ol_ending_signalled() {
     *verdict=requeued*) _ol_ending_is requeued "the scheduler is requeueing the job" ;;
     *verdict=preempted*) _ol_ending_is preempted "the scheduler preempts the job" ;;
     *verdict=node*) _ol_ending_is node "the scheduler says that a node failed" ;;
-    *verdict=cancelled*) _ol_ending_is cancelled "the scheduler ends the job, for no limit, failure or preemption: somebody cancelled it" ;;
+    *verdict=cancelled*) _ol_ending_is cancelled "the scheduler ends the job, for no limit, failure or preemption: somebody cancelled it$by" ;;
     *) _ol_ending_is cancelled "somebody sent TERM while the job was running" ;;
   esac
 }

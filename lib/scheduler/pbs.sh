@@ -6,37 +6,62 @@
 # blocks a client for 72 s, so each call is bounded; a routing queue may drop a job without a word, so a
 # submit is looked after; signals of PBS reach the first host only.
 #
-# Reads    PBS_* of the job, OUTLAST_LAUNCHER (pals, mpich-ssh, mpich-tmrsh), OUTLAST_LAUNCH_ARGS, OUTLAST_SHELL
-# Needs    nothing
+# Reads    PBS_* of the job, OUTLAST_LAUNCHER (pals, mpich-ssh, mpich-tmrsh), OUTLAST_LAUNCH_ARGS,
+#          OUTLAST_OUT_FD (the job's output file, in which PBS says why it ends the job)
+# Needs    bounded
 # Sourcing it defines the functions above and does nothing else.
 
-# Exit codes of the clients are PBSE_* & 255: 162 no connection, 35 finished, 153 unknown job.
-_ol_pbs_ask() { timeout -k 2 "${OUTLAST_QUERY_LIMIT_S:-20}" "$@"; }
+# Exit codes of the clients are PBSE_* & 255: 153 unknown job, 35 finished, 168 not in this state.
+_ol_pbs_ask() { _ol_pbs_call "${OUTLAST_QUERY_LIMIT_S:-20}" "$@"; }
+
+# TERM of PBS is for all processes of the script's session, and comes again with a second qdel. A question must not
+# die of it; that TERM is ignored by then does not help, since `timeout` catches it.
+_ol_pbs_call() { setsid -w timeout -k 2 "$@"; } # SEC CMD...
+
+# Out of time; no connection, internal, credential (munge is away, or clocks differ), protocol (the server is going
+# down), no free connection, no server, server down: pbs_error.h, pbs-facts 7.
+_ol_pbs_is_no_answer() { # STATUS TEXT
+  [[ $1 =~ ^(124|137|162|163|171|172|183|185|186|212)$ || $2 == *"cannot connect to server"* ]]
+}
 
 ol_sched_submit() {
-  local script=$1 name=$2 args=() option answer status=0
+  local script=$1 name=$2 args=() option answer folder status=0 delay_s=0
   shift 2
   for option in "$@"; do
     case $option in
       depend=?*) args+=(-W depend="afterany:${option#*=}") ;;
-      delay_s=[1-9]*) args+=(-a "$(date -d "+${option#*=} seconds" +%Y%m%d%H%M.%S)") ;;
-      # Not expanded by PBS. A folder gets ID.OU, and with `-k doe` it is written live.
-      output=*) args+=(-o "$(dirname "${option#*=}")/") ;;
+      delay_s=[1-9]*) delay_s=${option#*=} ;;
+      output=*)
+        # Not expanded by PBS. A folder gets ID.OU, and with `-k doe` it is written live.
+        folder=$(dirname "${option#*=}")
+        _ol_pbs_make_folder "$folder" || return
+        args+=(-o "$folder/")
+        ;;
       shell=?*) args+=(-S "${option#*=}") ;;
     esac
   done
   answer=$(_ol_pbs_qsub -N "$name" "${args[@]}" "$script" 2>&1) || status=$?
-  case $status in
-    0) ;;
-    124 | 137 | 162) return 2 ;;
-    *)
-      printf '%s\n' "${answer//$'\n'/ }" >&2
-      return 1
-      ;;
-  esac
+  if ((status != 0)); then
+    ! _ol_pbs_is_no_answer "$status" "$answer" || return 2
+    printf '%s\n' "${answer//$'\n'/ }" >&2
+    return 1
+  fi
   answer=${answer##*$'\n'}
   _ol_pbs_arrived "$answer" || return
+  ((delay_s == 0)) || _ol_pbs_delay "$answer" "$delay_s"
   printf '%s\n' "$answer"
+}
+
+# A job whose log has no place is started 21 times within seconds, and then held for ever (pbs-facts 13).
+_ol_pbs_make_folder() {
+  local status=0
+  ol_bounded 20 mkdir -p "$1" || status=$?
+  case $status in
+    0) return 0 ;;
+    124) return 2 ;;
+  esac
+  printf 'there is no folder %s for the log of the job, and none can be made\n' "$1" >&2
+  return 1
 }
 
 # What the submitting job or shell has of PBS does not belong into the next one.
@@ -45,23 +70,35 @@ _ol_pbs_qsub() {
   for name in "${!PBS_@}"; do
     [[ $name == PBS_CONF_FILE || $name == PBS_EXEC ]] || unset "$name"
   done
-  timeout -k 2 30 qsub "$@"
+  _ol_pbs_call 30 qsub "$@"
 }
 
-# "If prod limits do not match an execution queue, the job vanishes without an error" (ALCF).
+# "If prod limits do not match an execution queue, the job vanishes without an error" (ALCF). A job that PBS drops for
+# another reason, its dependency say, is in the history without having run.
 _ol_pbs_arrived() {
-  local status=0
+  local text status=0
   sleep 2
-  _ol_pbs_ask qstat -x "$1" >/dev/null 2>&1 || status=$?
-  [[ $status != 153 ]] || {
-    printf 'job %s was accepted and then dropped: no execution queue takes its nodes and walltime\n' "$1" >&2
-    return 1
-  }
+  text=$(_ol_pbs_ask qstat -xf "$1" 2>/dev/null) || status=$?
+  if ((status == 0)); then
+    [[ $text == *" job_state = F"* && $text != *" stime = "* ]] || return 0
+  elif ((status != 153)); then
+    return 0 # it has an id, and nobody says that it is gone
+  fi
+  printf 'job %s was accepted and then dropped: no execution queue takes its nodes and walltime\n' "$1" >&2
+  return 1
+}
+
+# Not by `qsub -a`: such a job stays in its routing queue, without its dependency, and is routed or dropped when the
+# time comes and nobody looks (measured on OpenPBS 23.06.06). One that has arrived in its execution queue waits there
+# for both. Without its delay it is still a successor, so a failure here is none.
+_ol_pbs_delay() { # ID SEC
+  _ol_pbs_ask qalter -a "$(date -d "+$2 seconds" +%Y%m%d%H%M.%S)" "$1" >/dev/null 2>&1 || return 0
 }
 
 ol_sched_find() {
   local answer
-  answer=$(_ol_pbs_ask qselect -N "$1" -s QHRWET 2>/dev/null) || return 2
+  # Where users may see all jobs, others' have such a name as well.
+  answer=$(_ol_pbs_ask qselect -u "${USER:-$(id -un)}" -N "$1" -s QHRWET 2>/dev/null) || return 2
   [[ -n $answer ]] || return 1
   printf '%s\n' "${answer%%$'\n'*}"
 }
@@ -76,9 +113,9 @@ _ol_pbs_field() { # TEXT NAME
 # Source: pbs-facts, sections 1 and 2: substate first.
 _ol_pbs_verdict() { # STATE SUBSTATE EXIT_STATUS COMMENT MINE PAST_END
   local state=$1 substate=$2 code=$3 comment=$4 mine=$5 past_end=$6
-  if [[ $substate == 91 || $comment == *"terminated by "* ]]; then
-    # Polaris: the scheduler deletes jobs of `preemptable` on demand.
-    [[ $comment == *"by Scheduler"* ]] && echo preempted || echo cancelled
+  if [[ $substate == 91 || $comment =~ (terminated\ by|deleted\ at\ request\ of)\  ]]; then
+    # Polaris: the scheduler deletes jobs of `preemptable` on demand, "Job to be deleted at request of Scheduler".
+    [[ $comment =~ (by|of)\ Scheduler ]] && echo preempted || echo cancelled
   elif [[ $state == F && $code == -29 ]]; then
     echo timelimit
   elif [[ $state == F && $code =~ ^-(14|20|30)$ ]]; then
@@ -105,7 +142,7 @@ _ol_pbs_is_past_end() { # TEXT
 }
 
 ol_sched_state() {
-  local id=$1 text status=0 state substate comment code runs verdict phase mine=0 past=0
+  local id=$1 text status=0 state substate comment code runs verdict phase by='' mine=0 past=0
   text=$(_ol_pbs_ask qstat -xf "$id" 2>/dev/null) || status=$?
   [[ $status != 153 ]] || return 1
   ((status == 0)) || return 2
@@ -117,31 +154,52 @@ ol_sched_state() {
   [[ $id != "${PBS_JOBID:-}" ]] || mine=1
   ! _ol_pbs_is_past_end "$text" || past=1
   verdict=$(_ol_pbs_verdict "$state" "$substate" "$code" "$comment" "$mine" "$past")
-  if [[ $verdict == none && $mine == 1 ]] && _ol_pbs_lost_a_node; then
-    verdict=node # a sister that reboots makes PBS end the job, without a word in it
-  fi
+  [[ $verdict != none || $mine == 0 ]] || verdict=$(_ol_pbs_verdict_here)
+  [[ ! $comment =~ (terminated\ by|at\ request\ of)\ ([A-Za-z0-9._@-]+) ]] || by=" by=${BASH_REMATCH[2]}"
   case $state in
     Q | H | W | T) phase=pending ;;
     R | S | U | B) phase=running ;;
     E) phase=ending ;;
     *) phase=ended ;;
   esac
-  printf 'state=%s verdict=%s restarts=%d\n' "$phase" "$verdict" "$((runs > 0 ? runs - 1 : 0))"
+  printf 'state=%s verdict=%s restarts=%d%s\n' "$phase" "$verdict" "$((runs > 0 ? runs - 1 : 0))" "$by"
 }
 
-_ol_pbs_lost_a_node() {
-  local nodes=() down
-  mapfile -t nodes < <(ol_sched_nodes)
-  down=$(ol_sched_down_nodes "${nodes[@]}")
-  [[ -n $down ]]
+# Before PBS ends this job by itself it says why in the job's output, and nowhere else: `=>> PBS: job killed: walltime
+# 48 exceeded limit 30`, or of a sister that was rebooted `node 1 (HOST) requested job die, code 15009` (measured on
+# OpenPBS 23.06.06). The file is on the shared file system.
+_ol_pbs_said() {
+  [[ -n ${OUTLAST_OUT_FD:-} ]] || return 0
+  ol_bounded_print 3 tail -c 4096 "/proc/$$/fd/$OUTLAST_OUT_FD" 2>/dev/null | sed -n 's/^=>> PBS: job killed: //p'
+}
+
+_ol_pbs_verdict_here() {
+  local said nodes=() down
+  said=$(_ol_pbs_said)
+  case $said in
+    walltime*) echo timelimit ;;
+    node*) echo node ;;
+    *)
+      mapfile -t nodes < <(ol_sched_nodes)
+      down=$(ol_sched_down_nodes "${nodes[@]}")
+      [[ -n $down ]] && echo node || echo none
+      ;;
+  esac
 }
 
 # Deleting a running parent starts its afterany child (pbs-facts 12): callers name the child first, and
-# both go in one call.
+# both go in one call. One that has ended, or is just ending, needs no cancel. The status is that of the last one.
 ol_sched_cancel() {
-  local status=0
-  timeout -k 2 30 qdel "$@" >/dev/null 2>&1 || status=$?
-  [[ $status == 0 || $status == 35 || $status == 153 ]] || return 2
+  local answer status=0
+  answer=$(_ol_pbs_call 30 qdel "$@" 2>&1) || status=$?
+  case $status in
+    0 | 35 | 153 | 168) ;;
+    159)
+      printf '%s\n' "${answer//$'\n'/ }" >&2
+      return 1
+      ;;
+    *) return 2 ;;
+  esac
 }
 
 # When TEXT's job ends: its start and its walltime.
@@ -165,12 +223,26 @@ ol_sched_exclude() { return 2; }
 
 ol_sched_known_nodes() { :; }
 
-# Names of a node differ by domain; PBS knows it by the first part.
+# A node's names differ by domain, on Sunspot by the network as well (x1921c1s0b0n0-hsn0.hsn.cm...); PBS knows it by
+# what they have in common.
+_ol_pbs_vnode() {
+  local name=${1%%.*}
+  printf '%s\n' "${name%-hsn[0-9]*}"
+}
+
+# `pbsnodes -l` also lists nodes that an operator has taken out of service (offline): their jobs go on. A sister that
+# was rebooted is up again, and only this job's output names it.
 ol_sched_down_nodes() {
-  local down node
-  down=$(_ol_pbs_ask pbsnodes -l 2>/dev/null) || return 2
+  local listed down='' name state node
+  listed=$(_ol_pbs_ask pbsnodes -l 2>/dev/null) || return 2
+  while read -r name state _; do
+    [[ ! $state =~ down|unknown ]] || down+=" $(_ol_pbs_vnode "$name")"
+  done <<<"$listed"
+  while read -r name; do
+    down+=" $(_ol_pbs_vnode "$name")"
+  done < <(_ol_pbs_said | sed -nE 's/^node [0-9]+ \(([A-Za-z0-9._-]+)\) requested job die.*/\1/p')
   for node in "$@"; do
-    [[ $'\n'$down != *$'\n'"${node%%.*} "* ]] || printf '%s\n' "$node"
+    [[ "$down " != *" $(_ol_pbs_vnode "$node") "* ]] || printf '%s\n' "$node"
   done
 }
 
@@ -193,7 +265,8 @@ ol_sched_restart() {
 ol_sched_nodes() { awk '!seen[$0]++' "$PBS_NODEFILE"; }
 ol_sched_submit_dir() { printf '%s\n' "${PBS_O_WORKDIR:-$PWD}"; }
 
-ol_sched_release() { _ol_pbs_ask pbs_release_nodes "${1%%.*}" >/dev/null 2>&1 || return 2; }
+# The job lives on without that node; it cannot be the first one.
+ol_sched_release() { _ol_pbs_ask pbs_release_nodes "$(_ol_pbs_vnode "$1")" >/dev/null 2>&1 || return 2; }
 
 # The text of a shell for `-S`. By default a login shell stands above the script: it dies of each signal that the
 # script would handle, and its death is the job's exit status (pbs-facts 1, 2). This one becomes the script.
@@ -248,7 +321,14 @@ ol_sched_launch() {
     mpich-tmrsh) args+=(-f "$file" -launcher rsh -launcher-exec "$(_ol_pbs_rsh)" -genvall -prepend-rank -disable-auto-cleanup) ;;
     *) args+=(-f "$file" -launcher ssh -genvall -prepend-rank -disable-auto-cleanup) ;;
   esac
-  exec mpiexec "${args[@]}" "${OUTLAST_LAUNCH_ARGS[@]}" "$@" </dev/null
+  exec "$(_ol_pbs_mpiexec)" "${args[@]}" "${OUTLAST_LAUNCH_ARGS[@]}" "$@" </dev/null
+}
+
+# PBS has a script of its own by the name of mpiexec, which may come first in PATH (pbs-facts 5).
+_ol_pbs_mpiexec() {
+  local program=mpiexec
+  [[ $OUTLAST_LAUNCHER == pals ]] || ! type -P mpiexec.hydra >/dev/null || program=mpiexec.hydra
+  printf '%s\n' "$program"
 }
 
 # Hydra gives one string of words; without a shell its quoted path is not found and mpiexec hangs.
@@ -264,15 +344,15 @@ _ol_pbs_rsh() {
 ol_sched_signal_launch() {
   case $2 in
     stop) kill -s TERM "$1" 2>/dev/null ;;
-    save) _ol_pbs_signal_ranks USR1 shims ;;
+    save) _ol_pbs_signal_ranks USR1 shims "$OUTLAST_NODE_LIST" ;;
   esac
 }
 
-# On all hosts, to all processes of this launch or to its shims. The launcher's command line holds the text of a shim
+# On these hosts, to all processes of this launch or to its shims. The launcher's command line holds the text of a shim
 # as well, and its environment the token.
-_ol_pbs_signal_ranks() { # SIGNAL all|shims
+_ol_pbs_signal_ranks() { # SIGNAL all|shims NODES
   # shellcheck disable=SC2016 # expanded on the node
-  ol_sched_on_each 30 "$OUTLAST_NODE_LIST" bash -c \
+  ol_sched_on_each 30 "$3" bash -c \
     'for e in /proc/[0-9]*/environ; do
       p=${e//[!0-9]/}
       [[ -O $e && $p != $$ ]] && grep -qzFx "OUTLAST_TOKEN=$1" "$e" 2>/dev/null || continue
@@ -281,15 +361,20 @@ _ol_pbs_signal_ranks() { # SIGNAL all|shims
     done 2>/dev/null; true' _ "$OUTLAST_TOKEN" "$1" "$2" 2>/dev/null
 }
 
-# Ranks of other hosts may outlive their mpiexec.
+# Ranks of other hosts may outlive their mpiexec. One host that is dead would keep PALS from reaching the others.
 ol_sched_kill_launch() {
-  local tick
+  local tick hosts=() down node list=''
   kill -s TERM "$1" 2>/dev/null
   for ((tick = 0; tick < 50; tick++)); do
     kill -0 "$1" 2>/dev/null || break
     sleep 0.1
   done
   kill -s KILL "$1" 2>/dev/null
-  _ol_pbs_signal_ranks KILL all
+  IFS=, read -ra hosts <<<"$OUTLAST_NODE_LIST"
+  down=$(ol_sched_down_nodes "${hosts[@]}")
+  for node in "${hosts[@]}"; do
+    [[ $'\n'$down$'\n' == *$'\n'"$node"$'\n'* ]] || list+=${list:+,}$node
+  done
+  [[ -z $list ]] || _ol_pbs_signal_ranks KILL all "$list"
   return 0
 }

@@ -6,7 +6,7 @@
 #   ol_sched_submit SCRIPT NAME [depend=ID] [exclude=A,B] [delay_s=N] [output=FILE] [dir=DIR]
 #                                 print the new job's id; 1: refused for good, the reason on stderr
 #   ol_sched_find NAME            print the id of my pending or running job of that name
-#   ol_sched_state ID             print state=pending|running|ending|ended verdict=... restarts=N (below)
+#   ol_sched_state ID             print state=pending|running|ending|ended verdict=... restarts=N (below) [by=WHO]
 #   ol_sched_cancel ID...         cancel jobs, in one call
 #   ol_sched_end_time [ID]        print when the allocation ends, UTC seconds since 1970
 #   ol_sched_exclude ID A,B       exclude nodes from a pending job of mine

@@ -47,6 +47,12 @@ signalled() {
   done
 }
 
+@test "ending: who has cancelled the job is in the evidence, where the scheduler tells" {
+  printf 'state=running verdict=cancelled restarts=0 by=root@head\n' >"$SCHED/state.7"
+  status_of ol_ending_signalled
+  [[ $OUTLAST_EVIDENCE == *"somebody cancelled it (root@head)" ]]
+}
+
 @test "ending: TERM while the scheduler sees a running job is somebody's" {
   says running none
   [ "$(signalled)" = cancelled ]

@@ -1,16 +1,22 @@
 #!/usr/bin/env bats
 # lib/scheduler/pbs.sh: what it says to PBS and its launchers. What they answer is played in tests/lab.
+# shellcheck disable=SC2030,SC2031 # a test is a subshell, and that is wanted
 load job
 
 setup() {
+  local name
   a_job
   # shellcheck source=lib/scheduler/pbs.sh
   source "$ROOT/lib/scheduler/pbs.sh"
   export STUB=$BATS_TEST_TMPDIR/stub
   mkdir "$STUB" "$BATS_TEST_TMPDIR/bin"
-  ln -s "$ROOT/tests/stubs/stub" "$BATS_TEST_TMPDIR/bin/mpiexec"
+  for name in mpiexec mpiexec.hydra qsub qstat qselect qdel qalter pbsnodes pbs_release_nodes; do
+    ln -s "$ROOT/tests/stubs/stub" "$BATS_TEST_TMPDIR/bin/$name"
+  done
   : >"$STUB/calls"
   PATH=$BATS_TEST_TMPDIR/bin:$PATH
+  SCRIPT=$BATS_TEST_TMPDIR/job.sh
+  : >"$SCRIPT"
 }
 
 @test "pbs_launch: no launcher ends all ranks because one has failed" {
@@ -56,4 +62,205 @@ noting() {
   ol_sched_signal_launch "$$" save
   until_true grep -q USR1 "$BATS_TEST_TMPDIR/shim"
   run ! grep -q USR1 "$BATS_TEST_TMPDIR/launcher" "$BATS_TEST_TMPDIR/trainer" "$BATS_TEST_TMPDIR/other"
+}
+
+# The driver's look after a submit takes two seconds.
+sleep() { [[ $1 == 2 ]] || command sleep "$@"; }
+
+# NAME says TEXT and ends with CODE (0).
+says() { printf '%s\n' "$2" >"$STUB/$1.out" && printf '%s\n' "${3:-0}" >"$STUB/$1.rc"; }
+called() { grep -qx -- "$1" "$STUB/calls"; }
+
+# What `qstat -xf` says of a job: SUBSTATE COMMENT [Exit_status CODE]; long values go on in lines with a tab.
+qstat_says() { # STATE SUBSTATE COMMENT [CODE]
+  says qstat "Job Id: 7.srv
+    Job_Name = train
+    job_state = $1
+    Resource_List.walltime = 00:10:00
+    stime = Sun Nov 29 22:00:00 2099
+    substate = $2
+    comment = Job run at Sun Nov 29 at 22:00 on (x1:ncpus=1)+(x2
+	:ncpus=1)$3${4:+
+    Exit_status = $4}
+    run_count = 1"
+}
+
+in_job() { # a job on two hosts, whose output is a file
+  PBS_JOBID=7.srv PBS_NODEFILE=$BATS_TEST_TMPDIR/nodes
+  printf 'x1.domain\nx2.domain\n' >"$PBS_NODEFILE"
+  : >"$BATS_TEST_TMPDIR/out"
+  exec {OUTLAST_OUT_FD}>>"$BATS_TEST_TMPDIR/out"
+  says pbsnodes ''
+}
+
+# ---- submit
+
+@test "pbs_submit: the folder of the log is there before the job" {
+  says qsub 7.srv
+  qstat_says H 22 ''
+  run -0 ol_sched_submit "$SCRIPT" train.2 depend=6.srv output="$BATS_TEST_TMPDIR/new/logs/%j.out"
+  [ -d "$BATS_TEST_TMPDIR/new/logs" ]
+  [ "$output" = 7.srv ]
+  called "qsub -N train.2 -W depend=afterany:6.srv -o $BATS_TEST_TMPDIR/new/logs/ $SCRIPT"
+}
+
+@test "pbs_submit: without a place for its log there is no job" {
+  : >"$BATS_TEST_TMPDIR/file"
+  run -1 ol_sched_submit "$SCRIPT" train.2 output="$BATS_TEST_TMPDIR/file/logs/%j.out"
+  [[ $output == *"no folder $BATS_TEST_TMPDIR/file/logs"* ]]
+  run ! grep -q qsub "$STUB/calls"
+}
+
+@test "pbs_submit: a delay is given to the job when it has arrived, not to qsub: a routing queue would forget it" {
+  says qsub 7.srv
+  qstat_says H 22 ''
+  run -0 ol_sched_submit "$SCRIPT" train.2 depend=6.srv delay_s=600
+  run ! grep -q '^qsub .*-a ' "$STUB/calls"
+  grep -Eqx 'qalter -a [0-9]{12}\.[0-9]{2} 7\.srv' "$STUB/calls"
+}
+
+@test "pbs_submit: a job that a routing queue has dropped is refused" {
+  says qsub 7.srv
+  says qstat '' 153
+  run -1 --separate-stderr ol_sched_submit "$SCRIPT" train.2
+  [[ $stderr == *"no execution queue takes its nodes and walltime"* ]]
+}
+
+@test "pbs_submit: a job that is in the history without having run is refused" {
+  says qsub 7.srv
+  says qstat $'Job Id: 7.srv\n    job_state = F\n    substate = 92'
+  run -1 ol_sched_submit "$SCRIPT" train.2
+}
+
+@test "pbs_submit: a submit that nobody can look after counts" {
+  says qsub 7.srv
+  says qstat '' 255
+  run -0 ol_sched_submit "$SCRIPT" train.2
+}
+
+@test "pbs_submit: no answer is no refusal" {
+  local code
+  for code in 162 171 183 185 186 212; do
+    says qsub 'some words' "$code"
+    run -2 ol_sched_submit "$SCRIPT" train.2
+  done
+  says qsub 'qsub: cannot connect to server srv (errno=15010)' 1
+  run -2 ol_sched_submit "$SCRIPT" train.2
+}
+
+@test "pbs_submit: a refusal has PBS's own words" {
+  says qsub 'qsub: Job violates queue and/or server resource limits' 188
+  run -1 --separate-stderr ol_sched_submit "$SCRIPT" train.2
+  [[ $stderr == *"Job violates queue"* ]]
+}
+
+@test "pbs_find: only my own jobs" {
+  says qselect 7.srv
+  USER=alice
+  [ "$(ol_sched_find train.2)" = 7.srv ]
+  called 'qselect -u alice -N train.2 -s QHRWET'
+}
+
+# ---- what tells the endings apart
+
+@test "pbs_state: in the TERM trap, who has deleted the job" {
+  in_job
+  qstat_says R 42 ' and terminated by root@srv'
+  run -0 ol_sched_state 7.srv
+  [ "$output" = 'state=running verdict=cancelled restarts=0 by=root@srv' ]
+}
+
+@test "pbs_state: the scheduler that deletes a job has preempted it" {
+  local words
+  in_job
+  for words in ' and terminated by Scheduler@srv' ', Job to be deleted at request of Scheduler@srv'; do
+    qstat_says R 42 "$words"
+    run -0 ol_sched_state 7.srv
+    [[ $output == 'state=running verdict=preempted restarts=0'* ]]
+  done
+}
+
+@test "pbs_state: in the TERM trap, what PBS wrote into the job's output" {
+  in_job
+  qstat_says R 42 ''
+  echo '=>> PBS: job killed: node 1 (x2.domain) requested job die, code 15009' >>"$BATS_TEST_TMPDIR/out"
+  run -0 ol_sched_state 7.srv
+  [ "$output" = 'state=running verdict=node restarts=0' ]
+  [ "$(ol_sched_down_nodes x1.domain x2.domain)" = x2.domain ]
+}
+
+@test "pbs_state: the limit is told by the job's output when the clock does not" {
+  in_job
+  qstat_says R 42 ''
+  echo '=>> PBS: job killed: walltime 48 exceeded limit 30' >>"$BATS_TEST_TMPDIR/out"
+  run -0 ol_sched_state 7.srv
+  [ "$output" = 'state=running verdict=timelimit restarts=0' ]
+}
+
+@test "pbs_state: what the job itself prints about PBS is no word of PBS" {
+  in_job
+  qstat_says R 42 ''
+  echo 'trainer: =>> PBS: job killed: walltime' >>"$BATS_TEST_TMPDIR/out"
+  run -0 ol_sched_state 7.srv
+  [ "$output" = 'state=running verdict=none restarts=0' ]
+}
+
+@test "pbs_down_nodes: down by any of its names, and not when it is only out of service" {
+  says pbsnodes 'x1                   offline
+x2                   state-unknown,down node down: communication closed
+x4.domain            down,offline'
+  run -0 ol_sched_down_nodes x1.domain x2-hsn0.domain x3.domain x4.domain
+  [ "$output" = $'x2-hsn0.domain\nx4.domain' ]
+}
+
+@test "pbs_release: by the name that PBS has" {
+  run -0 ol_sched_release x1921c1s0b0n0-hsn0.hsn.cm.sunspot.alcf.anl.gov
+  called 'pbs_release_nodes x1921c1s0b0n0'
+}
+
+@test "pbs_cancel: what has ended or is ending is cancelled, what is not mine is refused" {
+  local code want
+  while read -r code want; do
+    says qdel 'qdel: words' "$code"
+    run "-$want" ol_sched_cancel 7.srv
+  done <<'END'
+0 0
+35 0
+153 0
+168 0
+159 1
+162 2
+END
+}
+
+@test "pbs_state: a question survives the second TERM, which is for all processes of the job, too" {
+  in_job
+  qstat_says R 42 ' and terminated by alice@srv'
+  touch "$STUB/qstat.hangs"
+  # In a session of its own, as a script of PBS has; after the first TERM it ignores others.
+  export -f ol_sched_state ol_sched_nodes ol_sched_down_nodes _ol_pbs_ask _ol_pbs_call _ol_pbs_field _ol_pbs_verdict _ol_pbs_is_past_end _ol_pbs_end
+  # shellcheck disable=SC2016 # expanded by it
+  setsid bash -c 'trap "" TERM; ol_sched_state 7.srv >"$1"; exit' _ "$BATS_TEST_TMPDIR/answer" &
+  ends_with_the_test "$!"
+  until_true grep -q '^qstat' "$STUB/calls"
+  pkill -TERM -s "$!"
+  rm "$STUB/qstat.hangs"
+  until_true grep -q 'verdict=cancelled' "$BATS_TEST_TMPDIR/answer"
+}
+
+# ---- ranks
+
+@test "pbs_launch: of MPICH, PBS's own script of that name is not taken" {
+  OUTLAST_LAUNCH_ARGS=() OUTLAST_LAUNCHER=mpich-tmrsh
+  (ol_sched_launch a,b 2 trainer)
+  grep -q '^mpiexec.hydra ' "$STUB/calls"
+}
+
+@test "pbs_kill: the living hosts are reached though one is dead" {
+  OUTLAST_TOKEN=t1 OUTLAST_NODE_LIST=x1.domain,x2.domain,x3.domain
+  ol_sched_on_each() { printf '%s\n' "$2" >"$BATS_TEST_TMPDIR/hosts"; }
+  says pbsnodes 'x2                   down'
+  sleep 0 &
+  run -0 ol_sched_kill_launch "$!"
+  [ "$(<"$BATS_TEST_TMPDIR/hosts")" = x1.domain,x3.domain ]
 }

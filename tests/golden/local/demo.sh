@@ -76,7 +76,7 @@ OUTLAST_ROOT='/opt/outlast'
 main() {
   set -uo pipefail
   OUTLAST_START_DIR=$PWD OUTLAST_CLASS='' OUTLAST_THEN='' OUTLAST_STEP=''
-  trap 'ol_watch_signal TERM' TERM
+  trap 'ol_watch_signal TERM; trap "" TERM' TERM # says all; the second one (PBS: to all processes) disturbs no answer
   trap 'ol_watch_signal USR1' USR1
   trap ol_settle_unexpected EXIT
   ol_run_begin "$0" || exit 1 # state and log in a folder on this node: the shared file system may freeze
