@@ -45,8 +45,9 @@ lab: setup ## start a Slurm of several hosts on this machine (root); LAB=pbs: a 
 lab-down: ## end it; nothing is left behind
 	tests/lab/lab down
 
-golden: setup ## write tests/golden and docs/scenarios.md again (read the diff)
+golden: setup ## write tests/golden, docs/scenarios.md and docs/crash-patterns.md again (read the diff)
 	$(PY) tests/golden/write.py
+	$(PY) tests/py/crash_page.py
 
 soak: setup ## the racing scenarios of the lab, 20 times each (root)
 	$(PY) -m pytest tests/lab -m race --count 20 $(LAB_FLAGS)

@@ -20,6 +20,7 @@ VERBS: dict[str, str] = {
     "submit": "Render a job, make its run directory and submit it.",
     "status": "Say how a run is doing, and what to type next.",
     "events": "Tell what happened to a run, one line an event.",
+    "crash": "Say from its logs what ended a job, whose fault it is and what to do.",
     "summary": "Tell the jobs of a run in a table, one line a job.",
     "save": "Ask a running job for a checkpoint now.",
     "stop": "Ask a run to save and to end; its chain stops.",

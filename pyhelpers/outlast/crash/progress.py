@@ -1,0 +1,104 @@
+"""Steps of the trainer, where a log says them."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from outlast.crash import source, text
+
+LOOK_BACK = 64 << 20  # bytes in which the last steps are sought
+MOST_SAME = 20_000  # lines that tell one and the same step: a line of every rank
+
+_STEP = re.compile(
+    r"(?:\b(?:global[_ ])?(?:step|iter(?:ation)?)s?['\"]?\s*[:=/ ]\s*['\"]?\s*(\d+)"
+    r"|\b(\d+)/ *\d+ \[[^\]]*(?:it/s|s/it))",
+    re.IGNORECASE,
+)
+_WORK = re.compile(
+    r"\b(?:lm )?loss['\"]?\s*[:= ]|\btps\b|tok(?:en)?s?/s|samples/s|grad_?norm|elapsed time per|(?:it/s|s/it)\b",
+    re.IGNORECASE,
+)
+_LOSS = re.compile(r"\bloss['\"]?\s*[:=]?\s*([\w.+-]+)", re.IGNORECASE)
+_DICT = re.compile(r"\{'(?:train_)?loss': ")
+_ANY = re.compile(rb"[Ss]tep|STEP|[Ii]ter|loss|it/s|s/it")
+_RESUMED = re.compile(rb"(?i)resum\w+|load\w* (?:the )?checkpoint|loaded checkpoint|from step")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step as the trainer said it; `number` is None where it counts none."""
+
+    number: int | None
+    time: float | None
+    loss_is_finite: bool
+
+
+def step(part: str) -> Step | None:
+    """The step that a line tells; None for a line that tells none."""
+    part = part[:2000]
+    if _DICT.search(part):
+        return Step(None, text.time_of(part), _finite(part))
+    match = _STEP.search(part)
+    if not match or not _WORK.search(part):
+        return None
+    return Step(int(match[1] or match[2]), text.time_of(part), _finite(part))
+
+
+def _finite(part: str) -> bool:
+    match = _LOSS.search(part)
+    return not match or match[1].lower() not in ("nan", "inf", "-inf", "+inf", "-nan", "infinity")
+
+
+def steps(window: bytes) -> list[Step]:
+    """The steps in some bytes of a log, in order."""
+    found = []
+    for raw in window.split(b"\n"):
+        if _ANY.search(raw[:4096]):
+            parts = text.segments(raw[:4096] if len(raw) > 8192 else raw)
+            found += [told for part in parts[-1:] if (told := step(part))]
+    return found
+
+
+def went_on_until(log: source.Log) -> int:
+    """Where the last but one of the steps is told: training went on after whatever is said before. 0 if it is not."""
+    found: set[int] = set()
+    same = 0
+    for start, window in _backwards(log):
+        for place, raw in reversed(_placed(window)):
+            told = step(text.segments(raw)[-1]) if _ANY.search(raw) and raw.strip() and text.segments(raw) else None
+            if told:
+                found.add(len(found) - 1_000_000 if told.number is None else told.number)
+                if len(found) == 2:
+                    return start + place
+                same += 1
+                if same > MOST_SAME:
+                    return 0
+    return 0
+
+
+def _backwards(log: source.Log) -> Iterator[tuple[int, bytes]]:
+    """The log in pieces from its end, each with its place; of a compressed one what was kept."""
+    if log.packed:
+        yield log.offset - len(log.tail), log.tail
+        yield from ((offset - len(kept), kept) for offset, kept in reversed(log.samples))
+        return
+    end = log.offset
+    while end > max(log.offset - LOOK_BACK, 0):
+        window = log.before(end)
+        start = end - len(window)
+        cut = window.find(b"\n") + 1 if start else 0  # its first line may be torn
+        yield start + cut, window[cut:]
+        end = start + cut if 0 < cut < len(window) else start
+
+
+def _placed(window: bytes) -> list[tuple[int, bytes]]:
+    placed, place = [], 0
+    for raw in window.split(b"\n"):
+        placed.append((place, raw[-4096:]))
+        place += len(raw) + 1
+    return placed
+
+
+def resumed(window: bytes) -> bool:
+    """Does the start of a log say that it goes on from a checkpoint?"""
+    return bool(_RESUMED.search(window))
