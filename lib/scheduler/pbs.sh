@@ -356,7 +356,7 @@ _ol_pbs_signal_ranks() { # SIGNAL all|shims NODES
     'for e in /proc/[0-9]*/environ; do
       p=${e//[!0-9]/}
       [[ -O $e && $p != $$ ]] && grep -qzFx "OUTLAST_TOKEN=$1" "$e" 2>/dev/null || continue
-      [[ $3 == all ]] || { { read -rd "" a && read -rd "" b && read -rd "" c; } <"/proc/$p/cmdline" && [[ "$a $b $c" == "bash -c ol_shim "* ]]; } || continue
+      [[ $3 == all ]] || { mapfile -d "" -n 4 -t w <"/proc/$p/cmdline" && [[ "${w[0]} ${w[1]} ${w[3]}" == "bash -c outlast-rank" ]]; } || continue
       kill -s "$2" "$p"
     done 2>/dev/null; true' _ "$OUTLAST_TOKEN" "$1" "$2" 2>/dev/null
 }
