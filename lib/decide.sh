@@ -103,6 +103,7 @@ _ol_decide_submit() {
   ol_successor_submit "${OUTLAST_DELAY_S:-0}" "${nodes[@]}" || status=$?
   case $status in
     1) ol_decide_hold "$OUTLAST_WHY" ;;
+    4) ol_decide_leave "$OUTLAST_WHY" ;;
     2 | 3)
       OUTLAST_THEN=stop
       ol_ledger_add warned text="no successor: $OUTLAST_WHY"

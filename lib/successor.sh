@@ -4,13 +4,14 @@
 # Functions
 #   ol_successor_submit DELAY_S [NODE...]   make sure that exactly one successor waits for this job's end.
 #                              NODEs are excluded beside the user's own. 0 done; 1 refused for good (OUTLAST_WHY);
-#                              2 no answer until the time was up; 3 the one that waited was taken away
+#                              2 no answer until the time was up; 3 the one that waited was taken away;
+#                              4 the run is another job's by now
 #   ol_successor_remove        cancel the successor that our ledger says we made; a person wants no further job
 #   ol_successor_command       print what a person types to go on
 #
 # Sets     OUTLAST_NEXT_ID (its id), OUTLAST_WHY
 # Reads    OUTLAST_RUN OUTLAST_RUN_DIR OUTLAST_GENERATION OUTLAST_JOB_ID OUTLAST_EXCLUDE OUTLAST_PROJECT
-# Needs    log, bounded, ledger, history, deadline, run
+# Needs    log, bounded, ledger, history, deadline, run, lease
 # Sourcing it defines the functions above and does nothing else.
 
 # Unique in the run, so that a submit whose answer was lost is found again.
@@ -125,6 +126,11 @@ ol_successor_submit() {
     ol_log_warn "$OUTLAST_WHY (trying again, $left_s s left)"
     ((left_s > wait_s)) && [[ ! -e $OUTLAST_STATE/term ]] || return 2
     ol_run_pause "$wait_s" || return 2
+    # Who cannot reach the scheduler may have been given up by it, and runs elsewhere by now.
+    if ol_lease_is_lost; then
+      OUTLAST_WHY="a newer lease than $OUTLAST_GENERATION: the run is another job's"
+      return 4
+    fi
     wait_s=$((wait_s < 60 ? wait_s * 2 : 60))
   done
 }

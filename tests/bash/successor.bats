@@ -131,6 +131,15 @@ fails_once() { # FUNCTION TEXT
   [[ $OUTLAST_WHY == *"outlast resume $OUTLAST_RUN_DIR"* ]]
 }
 
+@test "successor_submit: nothing is tried again once the run has another owner" {
+  touch "$SCHED/silent"
+  owns_the_run
+  ol_run_pause() { rm "$SCHED/silent" && printf 'job=7 restart=1 host=n2\n' >"$OUTLAST_RUN_DIR/lease/000099"; }
+  submit 0
+  [ "$status" = 4 ]
+  [ "$(event submitted)" = "" ]
+}
+
 @test "successor_submit: with TERM there is time for one try" {
   touch "$SCHED/silent" "$OUTLAST_STATE/term"
   ol_run_pause() { touch "$SCHED/paused"; }

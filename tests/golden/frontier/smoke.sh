@@ -200,7 +200,7 @@ ol_site_env() {
 # Needs    log, bounded, history, run
 
 # lib/successor.sh - the next job of the chain
-# Needs    log, bounded, ledger, history, deadline, run
+# Needs    log, bounded, ledger, history, deadline, run, lease
 
 # lib/settle.sh - the job's last minutes: drain, finish, report, let go
 # Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, py
