@@ -10,7 +10,7 @@ JOBS ?= $(shell nproc)
 
 SHELL_FILES = $(shell tests/shell-files)
 
-.PHONY: help setup demo test test-py test-bash test-lab lint bench lab lab-down golden soak
+.PHONY: help setup demo test test-py test-bash test-libraries test-lab lint bench lab lab-down golden soak
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -21,13 +21,16 @@ setup: ## make .venv from requirements.lock (once; again when that changes)
 demo: setup ## a whole run on this machine: train, lose a rank, run out of time, resume, finish
 	@bin/outlast demo
 
-test: test-py test-bash test-lab ## all tests; as root also those with a real Slurm and our stand-in for PBS
+test: test-py test-bash test-libraries test-lab ## all tests; as root also those with a real Slurm and our stand-in for PBS
 
 test-py: setup
 	$(PY) -m pytest tests/py -n $(JOBS)
 
 test-bash: setup
 	@printf '%s\0' tests/bash/*.bats | xargs -0 -P $(JOBS) -n 1 bats --formatter tap
+
+test-libraries: setup ## with torch, transformers and Lightning (1 GB, installed once)
+	$(PY) -m pytest tests/libraries --timeout 900
 
 test-lab: setup ## the lab's alone; LAB=pbs: with a PBS that is in /opt/pbs; SLURM=24.11: with Debian 13's Slurm
 	@tests/lab/run $(LAB_FLAGS)
