@@ -12,7 +12,7 @@ from pathlib import Path
 
 from outlast.refused import Refused
 
-PACKAGES = ("jinja2", "typer", "filelock", "psutil")  # as in pyproject.toml
+PACKAGES = ("jinja2", "typer", "filelock", "psutil", "xxhash")  # as in pyproject.toml
 # Typer colours its help with rich if it is there; 5 MB and 700 files on Lustre are not worth it.
 LEFT_OUT = ("rich",)
 TREE = ("templates", "lib", "sites")

@@ -1,0 +1,128 @@
+"""A folder of checkpoints on the parallel file system: what is on it, and what is taken off it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from outlast.checkpoint import known, manifest, verify
+from outlast.checkpoint.format import Scene
+from outlast.checkpoint.listing import scan, snapshots
+from outlast.checkpoint.manifest import Manifest, ManifestError
+
+HOST = "here"
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """The folder, and what its run says about the names in it (empty: nothing)."""
+
+    folder: Path
+    prefix: str = ""
+    marker: str = ""
+    quiet_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A checkpoint. `state`: `durable`, with a manifest that adds up; `damaged`, with one that does not; without one
+    `complete`, `writing`, `torn` or `unknown`, as its format judges. `pinned` is why; empty where it is not.
+    """
+
+    name: str
+    path: Path
+    step: int
+    found: known.Found
+    state: str
+    reason: str
+    bytes: int
+    loss: float | None
+    pinned: str
+    manifest: Manifest | None
+
+
+def entries(shelf: Shelf, now: float) -> list[Entry]:
+    """The checkpoints of the folder, by step.
+
+    Raises: OSError: it can't be read.
+    """
+    found = known.find({HOST: scan(shelf.folder)}, shelf.prefix)
+    look = look_into(shelf.folder)
+    scene = known.in_scene(found, look, Scene(now, shelf.quiet_s, marker=shelf.marker))
+    return [_entry(shelf, one, scene) for one in found]
+
+
+def one(path: Path, now: float) -> Entry | None:
+    """The entry of a checkpoint alone, whatever lies around it; None: it is none.
+
+    Raises: OSError.
+    """
+    for snapshot in snapshots({HOST: scan(path.parent, path.name)}):
+        found = known.of(snapshot)
+        if found and snapshot.paths():
+            return _entry(Shelf(path.parent), found, known.in_scene([found], look_into(path.parent), Scene(now)))
+    return None
+
+
+def look_into(folder: Path) -> Callable[[str], BinaryIO]:
+    """Opens files of the folder."""
+
+    def look(path: str) -> BinaryIO:
+        return (folder / path).open("rb")
+
+    return look
+
+
+def _entry(shelf: Shelf, found: known.Found, scene: Scene) -> Entry:
+    path = shelf.folder / found.snapshot.name
+    size = sum(max(found.snapshot.sizes(inside), default=0) for inside in found.snapshot.paths())
+    told: Manifest | None = None
+    try:
+        told = manifest.read(path)
+        problems = verify.sizes(path, told)
+        state, reason = ("damaged", "; ".join(problems[:3])) if problems else ("durable", f"{len(told.list)} files")
+    except FileNotFoundError:
+        state, reason = _judged(shelf, found, scene)
+    except ManifestError as err:
+        state, reason = "damaged", f"its manifest: {err}"
+    loss = told.loss if told and told.loss is not None else found.format.loss(found.snapshot, look_into(shelf.folder))
+    return Entry(found.snapshot.name, path, found.step, found, state, reason, size, loss, pin_of(path), told)
+
+
+def _judged(shelf: Shelf, found: known.Found, scene: Scene) -> tuple[str, str]:
+    verdict = known.judge(found, look_into(shelf.folder), scene)
+    return verdict.state, verdict.reason
+
+
+def pin_file(path: Path) -> Path:
+    """Where it is written that a checkpoint stays; lib/checkpoint.sh looks there, too."""
+    return path.with_name(f".{path.name}.pinned")
+
+
+def pin_of(path: Path) -> str:
+    """Why it is pinned; empty: it is not."""
+    try:
+        return pin_file(path).read_text(encoding="utf-8", errors="replace").strip() or "no reason given"
+    except OSError:
+        return ""
+
+
+def quarantine(path: Path, folder: Path, why: str, now: float) -> Path:
+    """Where the checkpoint lies now: out of everybody's sight, with the reason in why.txt, as lib/checkpoint.sh does.
+
+    Raises: OSError.
+    """
+    folder.mkdir(exist_ok=True)
+    target = folder / f"{path.name}.{int(now)}"
+    beside = None if path.is_dir() else manifest.paper(path)
+    with (folder / "why.txt").open("a", encoding="utf-8") as file:
+        file.write(f"{path.name}: {why}\n")
+    path.rename(target)
+    if beside is not None and beside.exists():
+        beside.rename(manifest.paper(target))
+    with contextlib.suppress(FileNotFoundError):
+        pin_file(path).unlink()
+    return target
