@@ -191,8 +191,9 @@ _ol_checkpoint_thin() { # CHECKPOINTS PREFIX KEEP
   local name
   cd "$1" || return
   rm -rf .trash-* .incoming-*
-  # The newest stays, whatever is asked for.
+  # The newest stays, whatever is asked for, and so does what a person has pinned (outlast ckpt pin).
   _ol_checkpoint_marked "$2" | tail -n "+$((($3 > 0 ? $3 : 1) + 1))" | while read -r _ name; do
+    [[ ! -e .$name.pinned ]] || continue
     rm -f ".$name.MANIFEST.json"
     mv "$name" ".trash-$name" && rm -rf ".trash-$name"
   done

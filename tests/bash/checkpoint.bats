@@ -237,6 +237,13 @@ ranks() { printf '%s\n' "$*" >"$OUTLAST_STATE/ranks"; }
   [ -z "$(entries "$OUTLAST_CKPT_DIR")" ]
 }
 
+@test "checkpoint_prune: what a person has pinned stays" {
+  for step in 20 40 60; do durable "$step"; done
+  touch "$OUTLAST_RUN_DIR/checkpoints/.checkpoint-20.pinned"
+  OUTLAST_CKPT_KEEP=1 ol_checkpoint_prune
+  [ "$(entries "$OUTLAST_RUN_DIR/checkpoints")" = ".checkpoint-20.pinned checkpoint-20 checkpoint-60" ]
+}
+
 @test "checkpoint_prune: clears up what a killed removal or copy left" {
   mkdir "$OUTLAST_RUN_DIR/checkpoints/.trash-checkpoint-5" "$OUTLAST_RUN_DIR/checkpoints/.incoming-checkpoint-7"
   ol_checkpoint_prune
