@@ -115,6 +115,10 @@ def _held(who: str, event: Event) -> str:
     return f"{who} holds the run: {event.text('why')}" + (f"; then type: {todo}" if todo else "")
 
 
+def _why(event: Event) -> str:
+    return f": {event.text('why')}" if event.text("why") else ""
+
+
 _STORIES: dict[str, Callable[[str, Event], str]] = {
     "submitted": _submitted,
     "started": _started,
@@ -131,5 +135,11 @@ _STORIES: dict[str, Callable[[str, Event], str]] = {
     "resumed": lambda who, e: f"{e.text('by') or who} resumed the run",
     "finished": lambda who, e: f"{who} finished the run at step {e.text('step')}",
     "warned": lambda who, e: f"{who} warns: {e.text('text')}",
+    "rolled_back": lambda who, e: f"{who} went back to step {e.text('step')}; in quarantine: {e.text('names')}",
+    "quarantined": lambda who, e: f"{who} took the checkpoint of step {e.text('step')} out of use{_why(e)}",
+    "pinned": lambda who, e: f"{who} pinned the checkpoint of step {e.text('step')}{_why(e)}",
+    "unpinned": lambda who, e: f"{who} unpinned the checkpoint of step {e.text('step')}",
+    "pruned": lambda who, e: f"{who} removed the checkpoints of steps {e.text('steps')}",
+    "adopted": lambda who, e: f"{who} made the checkpoint of step {e.text('step')} durable",
     "excluded": lambda who, e: f"{who} leaves out {e.text('nodes')}: {e.text('why')}",
 }

@@ -22,6 +22,7 @@ VERBS: dict[str, str] = {
     "events": "Tell what happened to a run, one line an event.",
     "crash": "Say from its logs what ended a job, whose fault it is and what to do.",
     "summary": "Tell the jobs of a run in a table, one line a job.",
+    "ckpt": "List, check, pin, roll back and remove checkpoints.",
     "save": "Ask a running job for a checkpoint now.",
     "stop": "Ask a run to save and to end; its chain stops.",
     "hold": "Let the current job go on, but start no further one.",
@@ -48,7 +49,7 @@ def main(argv: list[str]) -> int:
 
 def _run(verb: str, args: list[str]) -> int:
     module = importlib.import_module(f"outlast.commands.{verb}")
-    call: Callable[[list[str]], int] = getattr(module, "main", None) or _typed(verb, getattr(module, verb, None))
+    call: Callable[[list[str]], int] = getattr(module, "main", None) or typed(verb, getattr(module, verb, None))
     try:
         return call(args)
     except Refused as err:
@@ -60,7 +61,7 @@ def _run(verb: str, args: list[str]) -> int:
         return 1
 
 
-def _typed(verb: str, function: Any) -> Callable[[list[str]], int]:
+def typed(verb: str, function: Any) -> Callable[[list[str]], int]:
     """The verb as a call with its words, parsed by typer as the function's types say."""
     import typer
 

@@ -1,0 +1,45 @@
+"""outlast ckpt list: what is there."""
+
+import json
+from typing import Any
+
+import typer
+
+from outlast.checkpoint.shelf import Entry
+from outlast.commands import _ckpt, _common
+
+
+def listed(where: _ckpt.Where, as_json: _common.AsJson = False) -> None:
+    """List the checkpoints of a run or a folder, newest last."""
+    entries = _ckpt.place(where).entries()
+    if as_json:
+        typer.echo(json.dumps([as_record(entry) for entry in entries]))
+        return
+    if not entries:
+        typer.echo("no checkpoint is there")
+        return
+    for line in table([row(entry) for entry in entries]):
+        typer.echo(line)
+
+
+def as_record(entry: Entry) -> dict[str, Any]:
+    """An entry with named fields."""
+    told = {key: getattr(entry, key) for key in ("name", "step", "state", "reason", "bytes", "loss", "pinned")}
+    return {**told, "path": str(entry.path), "format": entry.found.format.NAME}
+
+
+def row(entry: Entry) -> list[str]:
+    """An entry as cells."""
+    loss = f"loss {entry.loss:.4g}" if entry.loss is not None else ""
+    why = entry.reason if entry.state not in ("durable", "complete") else ""
+    pinned = f"pinned: {entry.pinned}" if entry.pinned else ""
+    more = "; ".join(filter(None, (why, pinned)))
+    return [str(entry.step), entry.state, entry.found.format.NAME, _ckpt.size(entry.bytes), loss, entry.name, more]
+
+
+def table(rows: list[list[str]]) -> list[str]:
+    """Lines with aligned columns; numbers of the first one to the right. A name is data: nothing of it is a command."""
+    rows = [["".join(c if c.isprintable() else " " for c in cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    cells = [[row[0].rjust(widths[0]), *(c.ljust(w) for c, w in zip(row[1:], widths[1:], strict=True))] for row in rows]
+    return ["  ".join(line).rstrip() for line in cells]
