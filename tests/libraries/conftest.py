@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -39,6 +40,13 @@ class Hosts:
 
     def find(self) -> dict[int, known.Found]:
         return {found.step: found for found in known.find(self.listing())}
+
+    def gathered(self, name: str, into: Path) -> Path:
+        """A checkpoint with the parts of all hosts in one folder, as it lies on the parallel file system."""
+        for folder in sorted(self.root.iterdir()):
+            if (folder / name).is_dir():
+                shutil.copytree(folder / name, into / name, dirs_exist_ok=True)
+        return into / name
 
     def judge(self, step: int, scene: Scene) -> Verdict:
         found = self.find()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import Hosts, running, scene, until, words_of
 
-from outlast.checkpoint import dcp
+from outlast.checkpoint import dcp, deep
 
 
 class Saves:
@@ -102,3 +102,20 @@ def test_lint_misses_the_random_state_that_torchtitan_does_not_save(saves: Saves
     found = saves.killed.find()[10]
     lack = found.format.lacks(found.snapshot, saves.killed.look, scene())
     assert [line.split(":")[0] for line in lack] == ["RNG"]
+
+
+def test_a_look_into_the_parts_counts_every_tensor_and_finds_nan(saves: Saves, tmp_path: Path) -> None:
+    found = deep.look(saves.killed.gathered("step-10", tmp_path))
+    assert (found.problems, found.bad, found.skipped, found.uncounted) == ([], [], [], 0)
+    assert found.dtypes == {"float32": 16 * 8 + 3, "bfloat16": 16 * 8}
+    poisoned = deep.look(saves.killed.gathered("step-20", tmp_path))
+    (line,) = poisoned.bad
+    assert line.endswith("model.layer.bias has 1 NaN and 0 infinite of 3 values")
+
+
+def test_a_look_into_a_damaged_part_finds_it(saves: Saves, tmp_path: Path) -> None:
+    part = saves.killed.gathered("step-10", tmp_path) / "__1_0.distcp"
+    content = bytearray(part.read_bytes())
+    content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
+    part.write_bytes(content)
+    assert any(line.startswith("__1_0.distcp: ") for line in deep.look(part.parent).problems)

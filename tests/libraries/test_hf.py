@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from conftest import Hosts, run, scene
 
+from outlast.checkpoint import deep
+
 
 @pytest.fixture(scope="module")
 def hosts(torch_python: str, tmp_path_factory: pytest.TempPathFactory) -> Hosts:
@@ -66,6 +68,12 @@ def test_the_loss_is_that_of_the_evaluation_at_its_step(hosts: Hosts) -> None:
 def test_nothing_is_missing_for_an_exact_resume(hosts: Hosts) -> None:
     found = hosts.find()[4]
     assert found.format.lacks(found.snapshot, hosts.look, scene(world=2)) == []
+
+
+def test_a_look_into_the_files_opens_all_that_hold_tensors(hosts: Hosts, tmp_path: Path) -> None:
+    found = deep.look(hosts.gathered("checkpoint-4", tmp_path))
+    assert (found.problems, found.bad, found.skipped) == ([], [], [])
+    assert found.tensors > 50  # weights, and two moments of each
 
 
 def test_a_checkpoint_of_the_weights_alone_says_what_it_lacks(torch_python: str, tmp_path: Path) -> None:

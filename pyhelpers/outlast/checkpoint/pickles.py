@@ -10,9 +10,14 @@ import io
 import pickle
 from typing import Any, BinaryIO
 
+
+class _Dict(dict[Any, Any]):
+    """An OrderedDict: unlike a plain dict it can be given attributes, and torch gives it `_metadata`."""
+
+
 # Plain containers, harmless to build; everything else that is named becomes a Record.
 _CONTAINERS: dict[str, type] = {
-    "collections.OrderedDict": dict,
+    "collections.OrderedDict": _Dict,
     "builtins.set": set,
     "builtins.frozenset": frozenset,
     # as protocol 2 writes them, which torch.save takes

@@ -43,7 +43,10 @@ def state(step: int) -> dict[str, object]:
         return distribute_tensor(tensor, mesh, [Shard(0)])
 
     return {
-        "model": {"layer.weight": cut(torch.randn(16, 8)), "layer.bias": torch.randn(3)},
+        "model": {
+            "layer.weight": cut(torch.randn(16, 8)),
+            "layer.bias": torch.tensor([1.0, 2.0, float("nan") if step == 20 else 3.0]),
+        },
         "optimizer": {"state.layer.weight.exp_avg": cut(torch.zeros(16, 8, dtype=torch.bfloat16))},
         "lr_scheduler": {"last_epoch": step},
         "dataloader": {f"dp_rank_{dist.get_rank()}": b"at 5"},
