@@ -156,6 +156,15 @@ def test_what_a_killed_rank_was_writing_is_quiet_for_ever_and_never_complete() -
     assert judged(found, Scene(NOW + 1e6, quiet_s=60, writer="gone", ended=NOW)).state == "unknown"
 
 
+def test_what_is_missing_will_not_come_from_ranks_that_are_gone() -> None:
+    found = only(listing("checkpoint-40/model.safetensors", mtime=NOW - 1))
+    states = {
+        writer: judged(found, Scene(NOW, writer=writer)).state for writer in ("running", "unknown", "gone", "done")
+    }
+    assert states == {"running": "writing", "unknown": "writing", "gone": "torn", "done": "torn"}
+    assert judged(found, Scene(NOW + 1e6, writer="running")).state == "writing"
+
+
 def test_the_marker_that_the_job_names_is_waited_for() -> None:
     found = only(listing("step-40/state.bin"))
     assert judged(found, Scene(NOW, marker="DONE")).missing == ("DONE (the job's checkpoint.complete) is missing",)

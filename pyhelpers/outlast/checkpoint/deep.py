@@ -71,7 +71,7 @@ def look(checkpoint: Path) -> Look:
     found = Look()
     paths = sorted(path for path, _ in files(checkpoint))
     slices = _slices(checkpoint, paths, found)
-    for path in paths:
+    for path in (path for path in paths if not _is_metadata(path)):
         try:
             with at(checkpoint, path).open("rb") as file:
                 _file(found, path, file, slices.get(path))
@@ -85,17 +85,22 @@ def look(checkpoint: Path) -> Look:
 def _slices(checkpoint: Path, paths: list[str], found: Look) -> dict[str, list[tuple[str, dcp.Slice]]]:
     """What each .metadata says of the parts beside it: the entries in a part."""
     by_part: dict[str, list[tuple[str, dcp.Slice]]] = {}
-    for path in (path for path in paths if path.rpartition("/")[2].endswith(dcp.METADATA)):
+    for path in (path for path in paths if _is_metadata(path)):
         try:
             told = dcp.metadata(lambda inside: at(checkpoint, inside).open("rb"), path)
         except (dcp.MetadataError, OSError) as err:
             found.problems.append(f"{path}: {err}")
             continue
+        found.opened += 1
         folder = path.rpartition("/")[0]
         for name, slices in told.slices.items():
             for one in slices:
                 by_part.setdefault(f"{folder}/{one.part}" if folder else one.part, []).append((name, one))
     return by_part
+
+
+def _is_metadata(path: str) -> bool:
+    return path.rpartition("/")[2].endswith(dcp.METADATA)
 
 
 def _file(found: Look, path: str, file: BinaryIO, slices: list[tuple[str, dcp.Slice]] | None) -> None:
