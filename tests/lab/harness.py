@@ -62,6 +62,8 @@ class Lab:
     # The site's own job of about 1 B parameters, and the queue that it goes to.
     main_job: ClassVar[str] = "1b-32n"
     main_queue: ClassVar[str] = "extended"
+    # Does the trainer save on its nodes, or on the shared file system?
+    saves_on_nodes: ClassVar[bool] = True
     # For `lab up`.
     environment: ClassVar[dict[str, str]] = {}
     # Seconds until a dead host is noticed and its job runs elsewhere: SlurmdTimeout, its check, and a requeue's wait

@@ -28,6 +28,7 @@ class PbsLab(Lab):
     scratch: ClassVar[str] = "/lus/flare/projects/abc123/alice"
     main_job: ClassVar[str] = "1b-16n"
     main_queue: ClassVar[str] = "capacity"
+    saves_on_nodes: ClassVar[bool] = False
     environment: ClassVar[dict[str, str]] = {"OUTLAST_LAB_SCALE": str(SCALE), "OUTLAST_LAB_KILL_SCALE": "1"}
     # A lost sister costs its job 436 s.
     detected_s: ClassVar[float] = 30 + 600 * SCALE

@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from harness import Lab, wait_for
 
 MINUTE = 60
+# The trainer would look for accidents in its folder on the shared file system, again and again.
+NO_FAULTS = ("--set", "env.OUTLAST_DEMO_FAULTS=")
 
 
-def freeze_for(lab: Lab, seconds: float) -> None:
+def freeze_for(lab: Lab, seconds: float, meanwhile: Callable[[], object] = lambda: None) -> float:
+    """Freeze, do something else, thaw. When the thaw came, UTC seconds."""
     lab.command("freeze")
     until = time.monotonic() + seconds
+    meanwhile()
     wait_for(lambda: time.monotonic() > until, seconds + 5, "the end of the freeze")
+    thawed = time.time()
     lab.command("thaw")
+    return thawed
+
+
+def wait_for_saves(lab: Lab, job: str) -> None:
+    """The trainer goes on to a checkpoint after the next one, where it saves on its nodes."""
+
+    def newest() -> int:
+        names = [name for name in lab.saves(job) if name.startswith("checkpoint-")]
+        return max(int(name.removeprefix("checkpoint-")) for name in names)
+
+    if lab.saves_on_nodes:
+        before = newest()
+        wait_for(lambda: newest() > before + 20, MINUTE, "two more checkpoints on the node")
 
 
 def test_training_does_not_notice(lab: Lab) -> None:
-    lab.render("--set", "progress.target_step=1000")
-    lab.submit()
+    lab.render(*NO_FAULTS, "--set", "progress.target_step=1000")
+    job = lab.submit()
     lab.wait_event("checkpoint_durable")
-    freeze_for(lab, MINUTE)
+    freeze_for(lab, MINUTE, lambda: wait_for_saves(lab, job))
     lab.finish(180)
     assert lab.endings() == ["done"]
     assert lab.durable_steps()[-1] == 1000
@@ -28,18 +47,22 @@ def test_training_does_not_notice(lab: Lab) -> None:
 
 
 def test_the_job_ends_meanwhile_and_is_followed(lab: Lab) -> None:
-    lab.render("--set", "progress.target_step=300", "--set", "deadline.train_at_most_s=25")
+    lab.render(*NO_FAULTS, "--set", "progress.target_step=600")
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
-    freeze_for(lab, MINUTE)
-    lab.wait_event("ended", 30, job=job, **{"class": "walltime"})
+    # With its margin of a minute it has to stop half a minute before the thaw.
+    thawed = freeze_for(lab, MINUTE, lambda: lab.end_in(job, 90))
+    ended = lab.wait_event("ended", 30, job=job, **{"class": "walltime"})
+    if lab.saves_on_nodes:
+        assert ended["t"] < thawed  # whom nothing answers can still decide
+    again = lab.wait_event("launched", 120, job=lab.successor(job))
+    assert again["step"] >= ended["durable_step"]
     lab.finish(240)
-    lab.successor(job)
     lab.assert_resumed()
 
 
 def test_the_successor_starts_meanwhile(lab: Lab) -> None:
-    lab.render("--set", "progress.target_step=300", "--set", "deadline.train_at_most_s=25")
+    lab.render(*NO_FAULTS, "--set", "progress.target_step=300", "--set", "deadline.train_at_most_s=25")
     job = lab.submit()
     successor = lab.successor(job, 90)
     wait_for(lambda: successor in lab.jobs("running"), 60, "the successor's start")
