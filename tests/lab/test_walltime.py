@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from harness import Lab, wait_for
 
 LONGER = ("--set", "progress.target_step=250")
@@ -52,7 +53,7 @@ def test_a_trainer_that_ignores_every_signal_is_killed_and_followed(lab: Lab) ->
 
 def test_a_limit_that_is_lowered_is_noticed_before_it_comes(lab: Lab) -> None:
     lab.render(*LONGER)
-    job = lab.submit()
+    job = lab.submit(*lab.unwarned)
     lab.wait_event("checkpoint_durable")
     lab.end_in(job, 75)
     ended = lab.wait_event("ended", 45, job=job)
@@ -62,9 +63,23 @@ def test_a_limit_that_is_lowered_is_noticed_before_it_comes(lab: Lab) -> None:
     lab.assert_resumed()
 
 
+@pytest.mark.only("slurm", "PBS warns of no limit")
+def test_a_warning_of_a_lowered_limit_is_enough(lab: Lab) -> None:
+    lab.render(*LONGER, "--set", "deadline.poll_s=3000")
+    job = lab.submit()
+    lab.wait_event("checkpoint_durable")
+    lab.end_in(job, 75)
+    ended = lab.wait_event("ended", 60, job=job)
+    assert ended["class"] == "walltime"
+    lab.successor(job)
+    lab.finish()
+    lab.assert_resumed()
+
+
 def test_a_limit_that_is_raised_is_used(lab: Lab) -> None:
-    lab.render(*LONGER)
-    job = lab.submit(*lab.limit(120))
+    # As the job is submitted, training has 45 s; it takes at least 50.
+    lab.render("--set", "progress.target_step=500", "--set", "deadline.margin_s=75")
+    job = lab.submit(*lab.limit(120), *lab.unwarned)
     lab.wait_event("first_step")
     lab.set_limit(job, 900)
     lab.finish()
