@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from harness import CHECKOUT, Lab
 
 
@@ -28,7 +29,7 @@ def test_variables_of_the_first_job_and_of_its_shell_are_not_in_the_second(lab: 
     )
     lab.render(
         "--set", "deadline.train_at_most_s=15", "--set", "progress.target_step=200",
-        "--set", "env.OF_THE_JOB=kept", "--set", 'setup=["export OF_SETUP=kept"]',
+        "--set", "env.OF_THE_JOB=kept", "--set", 'setup=["export OF_SETUP=kept", "env >shell.$OUTLAST_JOB_ID"]',
     )  # fmt: skip
     first = lab.submit(env={"OF_THE_SHELL": "leak", **lab.of_another_job})
     lab.finish()
@@ -47,9 +48,23 @@ def test_variables_of_the_first_job_and_of_its_shell_are_not_in_the_second(lab: 
     }  # where it was typed
     assert left <= {"_"}
     assert seen[first]["MASTER_PORT"] != seen[second]["MASTER_PORT"]
+    # What the launcher itself sees; the ranks have of its own what it made of that.
+    assert not set(lab.of_another_job.items()) & set(variables(lab, second, "shell").items())
 
 
-def variables(lab: Lab, job: str) -> dict[str, str]:
-    """What rank 0 of a job has written down."""
-    lines = lab.on_disk(f"{lab.project}/seen.{job}").read_text().splitlines()
+@pytest.mark.only("slurm", "qsub reads no options from variables")
+def test_an_option_in_the_users_profile_does_not_change_the_successor(lab: Lab) -> None:
+    profile = lab.dir / "home/alice/.profile"
+    profile.write_text("export SBATCH_TIMELIMIT=3\n")
+    profile.chmod(0o644)
+    lab.render("--set", "deadline.train_at_most_s=15", "--set", "progress.target_step=200")
+    first = lab.submit()
+    second = lab.successor(first)
+    assert lab.job(second)["TimeLimit"] == lab.job(first)["TimeLimit"]
+    lab.finish()
+
+
+def variables(lab: Lab, job: str, where: str = "seen") -> dict[str, str]:
+    """What rank 0 of a job, or the shell of its launcher, has written down."""
+    lines = lab.on_disk(f"{lab.project}/{where}.{job}").read_text().splitlines()
     return dict(line.split("=", 1) for line in lines if "=" in line)
