@@ -28,6 +28,12 @@ def assert_over(lab: Lab, job: str) -> None:
     assert lab.events("excluded") == []
 
 
+def assert_removed(lab: Lab, successor: str) -> None:
+    """It was taken out of the queue; that it had started and found out would be the second line of defence."""
+    assert lab.verdict(successor) == "cancelled"
+    assert lab.events(job=successor) == []
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_scancel_while_training(lab: Lab, form: str) -> None:
     lab.render(*LONGER)
@@ -44,9 +50,10 @@ def test_scancel_while_training_takes_the_insurance_along(lab: Lab, form: str) -
     lab.render(*LONGER, "--set", "successor=launch")
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
-    lab.successor(job)
+    insurance = lab.successor(job)
     lab.end(job, form)
     assert_over(lab, job)
+    assert_removed(lab, insurance)
 
 
 def test_scancel_before_the_launch(lab: Lab) -> None:
@@ -86,6 +93,8 @@ def test_scancel_of_a_deaf_trainer_is_recorded_before_the_kill(lab: Lab, success
     lab.wait_event("checkpoint_durable")
     lab.end(job)
     assert_over(lab, job)
+    for insurance in lab.successors(job):
+        assert_removed(lab, insurance)
 
 
 @pytest.mark.race

@@ -64,13 +64,17 @@ def test_save_warns_where_the_trainer_cannot_be_asked_and_disturbs_nothing(lab: 
 
 
 def test_hold_lets_the_job_end_and_no_further_one_train(lab: Lab) -> None:
-    lab.render(*LONGER, "--set", "deadline.train_at_most_s=20")
+    lab.render("--set", "progress.target_step=600")
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
     lab.outlast("hold", lab.run_path)
+    # A job that sees it too late submits, and the next one finds it.
+    wait_for(lambda: "seen in the run's folder: hold" in lab.log(job), 30, "that the job sees it")
+    lab.end_in(job, 75)
     lab.wait_event("ended", 60, job=job)
     lab.wait_until_empty()
     assert lab.endings() == ["walltime"]
+    assert lab.successors(job) == []
     assert len(lab.events("launched")) == 1
     lab.outlast("resume", lab.run_path)
     wait_for(lambda: len(lab.events("launched")) == 2, 60, "a launch after resume")

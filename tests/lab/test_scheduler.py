@@ -60,6 +60,8 @@ def test_a_requeue_while_the_job_settles_does_not_double_the_run(lab: Lab) -> No
     lab.wait_event("submitted", 60)
     lab.requeue(job, check=False)
     lab.finish(300)
+    # Running anew, it found its child still waiting and made no other.
+    assert len(set(lab.successors(job))) == 1
     lab.assert_resumed()
     assert_never_two_at_once(lab)
 
