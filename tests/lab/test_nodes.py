@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
-from harness import Lab
+from harness import Lab, wait_for
 
 LONGER = ("--set", "progress.target_step=500")
 
@@ -63,11 +65,16 @@ def test_of_two_copies_of_a_cut_off_job_only_one_goes_on(lab: Lab) -> None:
 
 
 def test_a_blip_of_the_network_disturbs_nothing(lab: Lab) -> None:
-    lab.render("--set", "progress.target_step=200")
+    # Long enough for some questions to the scheduler, which get no answer.
+    blip_s = 4.0
+    lab.render("--set", "progress.target_step=200", "--set", "deadline.poll_s=1")
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
-    lab.command("cut", lab.host_of(job))
-    lab.command("heal", lab.host_of(job))
+    host = lab.host_of(job)
+    lab.command("cut", host)
+    until = time.monotonic() + blip_s
+    wait_for(lambda: time.monotonic() > until, blip_s + 1, "the end of the blip")
+    lab.command("heal", host)
     lab.finish()
     assert lab.endings() == ["done"]
 
