@@ -6,6 +6,7 @@ what a pickle names is only noted. So neither torch nor the trainer's own classe
 
 from __future__ import annotations
 
+import gc
 import io
 import pickle
 from typing import Any, BinaryIO
@@ -30,35 +31,47 @@ class PickleError(ValueError):
     """It is no whole pickle; the message says why."""
 
 
+_NOTHING: list[Any] = []  # never appended to
+
+
 class Record:
     """An object of a pickle: the name of its class or function, what that was called with, and its state."""
 
+    # A large run's metadata has millions of them.
+    __slots__ = ("args", "fields", "items")
     NAME = ""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.args = args
-        self.fields: dict[Any, Any] = dict(kwargs)
-        self.items: list[Any] = []
+    args: tuple[Any, ...]
+    fields: dict[Any, Any]
+    items: list[Any]
 
-    def __new__(cls, *_args: Any, **_kwargs: Any) -> Record:
-        record = super().__new__(cls)
-        record.args, record.fields, record.items = _args, {}, []
+    def __new__(cls, *args: Any, **kwargs: Any) -> Record:
+        record = object.__new__(cls)
+        record.args, record.fields, record.items = args, kwargs, _NOTHING
         return record
+
+    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
+        """Nothing more: __new__ is called in every way that a pickle makes an object."""
 
     def __setstate__(self, state: Any) -> None:
         if isinstance(state, tuple) and len(state) == 2 and isinstance(state[1], dict) and state[0] is None:
             state = state[1]  # a class with __slots__
-        self.fields.update(state if isinstance(state, dict) else {"state": state})
+        if isinstance(state, dict):
+            self.fields = {**self.fields, **state} if self.fields else state
+        else:
+            self.fields["state"] = state
 
     def __setitem__(self, key: Any, value: Any) -> None:  # a subclass of dict
         self.fields[key] = value
 
     def append(self, value: Any) -> None:
         """Of a subclass of list."""
-        self.items.append(value)
+        self.extend([value])
 
     def extend(self, values: Any) -> None:
         """Of a subclass of list."""
+        if self.items is _NOTHING:
+            self.items = []
         self.items.extend(values)
 
     def get(self, key: Any, default: Any = None) -> Any:
@@ -84,7 +97,7 @@ class _Reader(pickle.Unpickler):
         full = f"{module}.{name}"
         if full in _CONTAINERS:
             return _CONTAINERS[full]
-        return self.known.setdefault(full, Named("Named", (Record,), {"NAME": full}))
+        return self.known.setdefault(full, Named("Named", (Record,), {"NAME": full, "__slots__": ()}))
 
     def persistent_load(self, pid: Any) -> Any:
         """The storage of a tensor: torch writes ('storage', type, key, location, count)."""
@@ -96,6 +109,9 @@ def read(file: BinaryIO) -> Any:
 
     Raises: PickleError: cut short, or none at all; OSError.
     """
+    # Millions of new objects, none of them garbage: looking for it among them takes most of the time.
+    was_on = gc.isenabled()
+    gc.disable()
     try:
         return _Reader(file).load()
     except OSError:
@@ -103,6 +119,9 @@ def read(file: BinaryIO) -> Any:
     # A pickle is a program: whatever goes wrong inside, from a stack that is empty to a key that can't be one.
     except (Exception, MemoryError, RecursionError) as err:
         raise PickleError(f"no whole pickle ({type(err).__name__}: {err})") from err
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def loads(content: bytes) -> Any:
