@@ -1,6 +1,6 @@
 """make bench: what outlast costs, each figure beside one of the same minute that needs no outlast.
 
-Prints the table of docs/benchmarks.md; takes about three minutes, and a quiet machine.
+Prints the table of docs/benchmarks.md; takes about five minutes, and a quiet machine.
 """
 
 import tempfile
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import commands
 import jobs
+import logs
 
 
 def table(rows: list[tuple[str, str, str, str]]) -> str:
@@ -23,6 +24,7 @@ def main() -> None:
         rows = [commands.render(root)]
         rows += jobs.turns(root, Path(folder) / "turns")
         rows += jobs.beside(root, Path(folder) / "beside")
+        rows += [*logs.rows(Path(folder), [0.2, 2]), logs.memory(Path(folder))]
     print(table(rows))
 
 

@@ -5,6 +5,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import corpus
 import crash_page
 import pytest
 
@@ -99,6 +100,15 @@ def test_a_broken_file_of_patterns_is_refused_in_one_line(old: str, new: str, sa
     own.write_text(OWN.replace(old, new, 1))
     with pytest.raises(patterns.PatternError, match=re.escape(said)):
         patterns.load(own)
+
+
+HEALTHY = (corpus.ROOT / "healthy.txt").read_text()
+
+
+@pytest.mark.parametrize("line", HEALTHY.splitlines())
+def test_the_lines_that_fill_a_log_have_none_of_the_words(line: str) -> None:
+    # Each such line would leave grep for Python: gigabytes would take hours.
+    assert [word for word in scan.Scanner(BOOK, names.Layout()).words if word in line] == []
 
 
 def test_words_go_to_grep_as_they_are() -> None:
