@@ -50,7 +50,8 @@ def crash() -> bytes:
     for rank in range(RANKS):
         lines += [
             f"[rank{rank}]:[E408 12:10:33.404111714 ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught"
-            f" collective operation timeout: WorkNCCL(SeqNum=40011, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600037"
+            f" collective operation timeout: WorkNCCL(SeqNum=40011, OpType=ALLREDUCE, NumelIn=4, NumelOut=4,"
+            f" Timeout(ms)=600000) ran for 600037"
             f" milliseconds before timing out.",
             f"[rank{rank}]: ncclRemoteError: A call failed possibly due to a network error or a remote"
             f" process exiting prematurely.",
