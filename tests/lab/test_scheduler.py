@@ -104,7 +104,7 @@ def assert_never_two_at_once(lab: Lab) -> None:
 def test_a_controller_that_is_down_when_the_job_ends_is_waited_for(lab: Lab) -> None:
     lab.render(*LONGER, "--set", "deadline.train_at_most_s=25")
     job = lab.submit()
-    lab.wait_event("checkpoint_durable")
+    lab.wait_event("first_step")
     lab.command("ctl", "stop")
     lab.wait_event("ended", 60, job=job, **{"class": "walltime"})
     wait_for(lambda: "trying again" in lab.log(job), 60, "a submit without an answer")
@@ -118,7 +118,7 @@ def test_a_controller_that_is_down_when_the_job_ends_is_waited_for(lab: Lab) -> 
 def test_a_controller_that_hangs_does_not_make_two_successors(lab: Lab) -> None:
     lab.render(*LONGER, "--set", "deadline.train_at_most_s=25")
     job = lab.submit()
-    lab.wait_event("checkpoint_durable")
+    lab.wait_event("first_step")
     lab.command("ctl", "hang")
     lab.wait_event("ended", 60, job=job, **{"class": "walltime"})
     wait_for(lambda: "trying again" in lab.log(job), 90, "a submit without an answer")
@@ -133,7 +133,7 @@ def test_a_controller_that_never_comes_back_leaves_a_line_to_type(lab: Lab) -> N
     sets = ["deadline.startup_s=20", "deadline.margin_s=60", "walltime_s=100", "deadline.train_at_most_s=25"]
     lab.render(*LONGER, *(word for value in sets for word in ("--set", value)))
     job = lab.submit()
-    lab.wait_event("checkpoint_durable")
+    lab.wait_event("first_step")
     host = lab.host_of(job)
     lab.command("ctl", "stop")
     lab.wait_event("ended", 60, job=job, **{"class": "walltime"})
@@ -146,7 +146,7 @@ def test_a_controller_that_never_comes_back_leaves_a_line_to_type(lab: Lab) -> N
 def test_a_successor_that_is_refused_for_good_holds_the_run(lab: Lab) -> None:
     lab.render(*LONGER, "--set", "deadline.train_at_most_s=20")
     job = lab.submit()
-    lab.wait_event("checkpoint_durable")
+    lab.wait_event("launched")
     lab.accept_jobs(False)
     held = lab.wait_event("held", 60, job=job)
     assert lab.endings(job) == ["walltime"]
