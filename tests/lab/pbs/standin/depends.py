@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 
 from standin import mail
-from standin.book import FINISHED, HELD_BY_DEPENDENCY, QUEUED, Job, full_id
+from standin.book import FINISHED, HELD_BY_DEPENDENCY, QUEUED, WAITING, Job, full_id
 from standin.pbs import Pbs
 
 BEFORE = {"after": "before", "afterany": "beforeany", "afterok": "beforeok", "afternotok": "beforenotok"}
@@ -65,7 +66,11 @@ def release(child: Job, parent: str) -> None:
         child.set(depend=text(left))
         return
     child.set(depend=None, Hold_Types="n")
-    if child.substate == HELD_BY_DEPENDENCY:
+    if child.substate != HELD_BY_DEPENDENCY:
+        return
+    if child.get("Execution_Time", 0) > time.time():
+        child.move("W", WAITING)
+    else:
         child.move("Q", QUEUED)
 
 

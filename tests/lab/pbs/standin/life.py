@@ -24,6 +24,7 @@ from standin.book import (
 from standin.conf import scaled
 from standin.pbs import Pbs
 from standin.placing import Room
+from standin.queues import Queue
 
 # Seconds. Source: facts §2, §6.
 STARTING_S = 2.0  # but long enough to be seen: a second
@@ -39,6 +40,8 @@ def schedule(pbs: Pbs) -> None:
     for job in list(pbs.book.jobs.values()):
         if job.state == "W" and time.time() >= job.get("Execution_Time", 0):
             job.move("Q", QUEUED)
+        if job.state == "Q" and (queue := pbs.queues.get(job.get("queue"))).is_route:
+            _route(pbs, job, queue)
         if job.state != "Q" or pbs.queues.get(job.get("queue")).settings.get("started", "True") != "True":
             continue
         placed = placing.place(job.get("Resource_List.select"), job.get("Resource_List.place"), rooms(pbs))
@@ -48,6 +51,17 @@ def schedule(pbs: Pbs) -> None:
                 pbs.book.save()
             continue
         start(pbs, job, placed)
+
+
+def _route(pbs: Pbs, job: Job, queue: Queue) -> None:
+    """A job that has waited in a routing queue; one that nobody takes is dropped now, and is in the history (measured)."""
+    found = pbs.queues.route(queue, job)
+    if found is None:
+        depends.drop(job, "Job rejected by all possible destinations")
+        return
+    job.set(queue=found.name)
+    if job.get("depend"):
+        depends.hold(pbs, job)
 
 
 def rooms(pbs: Pbs) -> list[Room]:

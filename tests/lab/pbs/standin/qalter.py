@@ -6,7 +6,7 @@ import getopt
 import sys
 from typing import Any
 
-from standin import client, depends
+from standin import client, depends, times
 from standin.submission import Options, Wrong
 
 ATTRIBUTES = {"-N": "Job_Name", "-o": "Output_Path", "-m": "Mail_Points", "-M": "Mail_Users", "-A": "Account_Name"}
@@ -27,6 +27,8 @@ def main(words: list[str]) -> int:
     changes: dict[str, Any] = {
         attribute: options.single[option] for option, attribute in ATTRIBUTES.items() if option in options.single
     }
+    if "-a" in options.single:
+        changes["Execution_Time"] = int(times.begin(options.single["-a"]) or 0)
     if "-r" in options.single:
         changes["Rerunable"] = "True" if options.single["-r"] == "y" else "False"
     if "-p" in options.single:

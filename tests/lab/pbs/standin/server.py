@@ -67,11 +67,13 @@ class Server:
             queue = routed
         self._complete(job, user, host, queue.name)
         self.book.jobs[job.id] = job
-        if job.get("depend"):
-            depends.hold(self.pbs, job)
-        elif held:
+        if held:
             job.set(Hold_Types="u")
             job.move("H", HELD)
+        elif queue.is_route:
+            job.move("W", WAITING)  # its dependency counts only when it is routed (measured)
+        elif job.get("depend"):
+            depends.hold(self.pbs, job)
         elif job.get("Execution_Time"):
             job.move("W", WAITING)
         return {"job": job.id}
@@ -280,6 +282,8 @@ class Server:
         else:
             self._alter_waiting(job, resources, depend)
         job.set(**attributes)
+        if job.state == "Q" and job.get("Execution_Time", 0) > time.time():
+            job.move("W", WAITING)
 
     def _alter_running(
         self, job: Job, user: str, attributes: dict[str, Any], resources: dict[str, str], depend: str | None
