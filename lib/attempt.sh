@@ -205,7 +205,7 @@ ol_attempt_begin() {
   OUTLAST_SAID=$OUTLAST_STATE/attempt.$OUTLAST_ATTEMPT.said
   : >"$OUTLAST_LOG"
   : >"$OUTLAST_SAID"
-  rm -f "$OUTLAST_STATE/asked" "$OUTLAST_LOCAL/stop"
+  rm -f "$OUTLAST_STATE"/{asked,dead} "$OUTLAST_LOCAL/stop"
   ol_progress_reset
   _ol_attempt_nodes
   _ol_attempt_choose || return

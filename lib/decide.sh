@@ -89,11 +89,21 @@ _ol_decide_note() {
     fingerprint="${OUTLAST_FINGERPRINT:-}" margin_s:="$OUTLAST_MARGIN_S" then="$1"
 }
 
+# PBS ends a job seven minutes after it lost a node, whatever it does then; one that gives the node up may drain.
+_ol_decide_release() { # NODE...
+  local node
+  [[ ! -e $OUTLAST_STATE/term ]] && declare -F ol_sched_release >/dev/null || return 0
+  for node in "$@"; do
+    ! ol_sched_release "$node" || ol_log_info "$node is not ours any more"
+  done
+}
+
 _ol_decide_submit() {
   local status=0 nodes=()
   if [[ $OUTLAST_CLASS == node ]]; then
     mapfile -t nodes < <(ol_ending_nodes)
     ((${#nodes[@]} == 0)) || ol_ledger_add excluded nodes="${nodes[*]}" why="$OUTLAST_EVIDENCE"
+    _ol_decide_release "${nodes[@]}"
   fi
   if [[ -n ${OUTLAST_NEXT_ID:-} ]] && ((${#nodes[@]} > 0)); then
     local list

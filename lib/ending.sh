@@ -72,7 +72,10 @@ _ol_ending_launcher_says() {
 _ol_ending_named() {
   {
     _ol_ending_launcher_says
-    ol_sched_down_nodes "${OUTLAST_HOSTS[@]}" 2>/dev/null | _ol_ending_of_ours
+    {
+      ol_sched_down_nodes "${OUTLAST_HOSTS[@]}"
+      [[ ! -e $OUTLAST_STATE/dead ]] || cat "$OUTLAST_STATE/dead"
+    } 2>/dev/null | _ol_ending_of_ours
   } | cut -d' ' -f1 | sort -u
 }
 
@@ -113,6 +116,10 @@ _ol_ending_by_request() { # REASON
     stop) _ol_ending_is stopped "control/stop" ;;
     deadline) _ol_ending_is walltime "our deadline: $(cut -d' ' -f2- "$OUTLAST_STATE/deadline")" ;;
     lost) _ol_ending_is superseded "a newer lease than $OUTLAST_GENERATION" ;;
+    node)
+      _ol_ending_is node "the scheduler calls $(paste -sd' ' "$OUTLAST_STATE/dead") down, and nothing can be started there"
+      OUTLAST_FINGERPRINT=node
+      ;;
     wrong_resume) _ol_ending_is wrong_resume "first step $OUTLAST_FIRST_STEP, promised $OUTLAST_RESUME_STEP" ;;
     *) return 1 ;;
   esac

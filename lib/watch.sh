@@ -7,7 +7,7 @@
 #   ol_watch_first_death     print the shim's line of the rank that died first, by time, or nothing
 #
 # Sets     OUTLAST_LAUNCH_CODE OUTLAST_RAN_S
-# Needs    log, bounded, run, ledger, stop, progress, deadline, ending, decide, courier
+# Needs    log, bounded, run, ledger, stop, pulse, progress, deadline, ending, decide, courier
 # Sourcing it defines the functions above and does nothing else.
 
 ol_watch_signal() {
@@ -46,6 +46,8 @@ _ol_watch_term() {
 _ol_watch_wishes() {
   if [[ -e $OUTLAST_STATE/lost ]]; then
     ol_stop_ask lost
+  elif [[ -e $OUTLAST_STATE/dead ]]; then
+    ol_stop_ask node
   elif [[ -e $OUTLAST_STATE/stop ]]; then
     ol_stop_ask stop
   elif [[ -e $OUTLAST_STATE/deadline ]]; then
@@ -146,6 +148,7 @@ _ol_watch_round() {
   ol_stop_push
   _ol_watch_disk
   _ol_watch_helpers
+  ol_pulse_look "$OUTLAST_WATCH_TICK"
   OUTLAST_WATCH_TICK=$((OUTLAST_WATCH_TICK + 1))
 }
 

@@ -265,6 +265,9 @@ ol_sched_restart() {
 ol_sched_nodes() { awk '!seen[$0]++' "$PBS_NODEFILE"; }
 ol_sched_submit_dir() { printf '%s\n' "${PBS_O_WORKDIR:-$PWD}"; }
 
+# A node that dies is not seen for minutes (pbs-facts, section 6): lib/pulse.sh looks.
+ol_sched_overlooks_nodes() { :; }
+
 # The job lives on without that node; it cannot be the first one.
 ol_sched_release() { _ol_pbs_ask pbs_release_nodes "$(_ol_pbs_vnode "$1")" >/dev/null 2>&1 || return 2; }
 

@@ -184,6 +184,23 @@ pending() { printf 'state=pending verdict=none restarts=0\n' >"$SCHED/state.$1";
   [ "$(cat "$SCHED/told")" = 'exclude 9 n04' ]
 }
 
+@test "decide: a dead node is given up before the job drains, where a scheduler takes it" {
+  OUTLAST_HOSTS=(n03 n04)
+  echo n04 >"$SCHED/down"
+  ol_sched_release() { echo "release $*" >>"$SCHED/told"; }
+  decide node
+  told 'release n04'
+}
+
+@test "decide: after TERM it is too late to give a node up" {
+  OUTLAST_HOSTS=(n03 n04)
+  echo n04 >"$SCHED/down"
+  touch "$OUTLAST_STATE/term"
+  ol_sched_release() { echo "release $*" >>"$SCHED/told"; }
+  decide node
+  run ! told 'release n04'
+}
+
 @test "decide: refused for good is a hold that says what the scheduler said" {
   echo 'sbatch: error: AssocMaxSubmitJobLimit' >"$SCHED/refuses"
   decide walltime

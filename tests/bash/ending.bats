@@ -27,6 +27,17 @@ signalled() {
 
 # ---- TERM has come: the scheduler's rows
 
+@test "ending: a node that we found dead ourselves is the node's, also when the scheduler does not answer" {
+  OUTLAST_HOSTS=(n1.domain n2.domain) OUTLAST_LAUNCH_CODE=143
+  echo n2.domain >"$OUTLAST_STATE/dead"
+  asked node
+  status_of ol_ending_attempt
+  [ "$OUTLAST_CLASS" = node ]
+  [[ $OUTLAST_EVIDENCE == *n2.domain* ]]
+  touch "$SCHED/silent"
+  [ "$(ol_ending_nodes)" = n2.domain ]
+}
+
 @test "ending: the time limit, before our deadline, is walltime_late" {
   says ending timelimit
   [ "$(signalled)" = walltime_late ]

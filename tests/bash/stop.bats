@@ -86,7 +86,7 @@ asked_before() { OUTLAST_STOP_S=$((OUTLAST_STOP_S - $1)); }
 
 @test "stop_push: ranks that wait for a dead peer and a wrong resume are worth no wait" {
   local reason
-  for reason in peers wrong_resume; do
+  for reason in peers wrong_resume node; do
     rm -f "$OUTLAST_STATE/asked"
     : >"$SCHED/told"
     ol_stop_ask "$reason"

@@ -109,7 +109,7 @@ main() {
 #   OUTLAST_STATE     in that folder on the first node: this job's state and its own log
 # What follows: the parts of main; this job and its site; the tools, a file each ("# lib/NAME.sh -"):
 #   an attempt   attempt watch stop ending decide guard successor settle
-#   beside it    deadline courier checkpoint progress lease run history ledger
+#   beside it    deadline pulse courier checkpoint progress lease run history ledger
 #   below them   environment shim mail py bounded log scheduler/pbs
 
 # lib/main.sh - the parts of a job's story, in the order in which main tells them
@@ -189,7 +189,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, history, run, checkpoint, courier, deadline, environment, shim, progress
 
 # lib/watch.sh - while the ranks run: one look a second, at node-local files only
-# Needs    log, bounded, run, ledger, stop, progress, deadline, ending, decide, courier
+# Needs    log, bounded, run, ledger, stop, pulse, progress, deadline, ending, decide, courier
 
 # lib/stop.sh - end the ranks, gently first
 # Needs    log, ledger, checkpoint
@@ -211,6 +211,9 @@ ol_site_env() {
 
 # lib/deadline.sh - when training must stop, kept by a process of its own
 # Needs    log, bounded
+
+# lib/pulse.sh - are all our nodes alive? Where the scheduler ends a job minutes after one has died, we look ourselves
+# Needs    log
 
 # lib/courier.sh - what goes between the node and the shared file system while training runs
 # Needs    log, bounded, ledger, lease, checkpoint
