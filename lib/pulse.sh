@@ -15,16 +15,16 @@
 # Sourcing it defines the functions above and does nothing else.
 
 _ol_pulse_ask() {
-  local hosts=() down
-  IFS=, read -ra hosts <<<"$OUTLAST_NODE_LIST"
-  down=$(ol_sched_down_nodes "${hosts[@]:1}") || return
+  local others down
+  IFS=, read -ra others <<<"${OUTLAST_NODE_LIST#*,}"
+  down=$(ol_sched_down_nodes "${others[@]}") || return
   [[ -n $down ]] || return 0
   ! ol_sched_on_each 20 "${down//$'\n'/,}" true >/dev/null 2>&1 || return 0
   ol_log_warn "dead: ${down//$'\n'/ }"
   printf '%s\n' "$down" >"$OUTLAST_STATE/dead.new" && mv -f "$OUTLAST_STATE/dead.new" "$OUTLAST_STATE/dead"
 }
 
-# The first node is the one that we run on.
+# The first node is the one that we run on, and is not asked about.
 ol_pulse_look() { # SECONDS_SINCE_LAUNCH
   declare -F ol_sched_overlooks_nodes >/dev/null || return 0
   [[ $OUTLAST_NODE_LIST == *,* && ! -e $OUTLAST_STATE/dead ]] && (($1 % (2 * OUTLAST_POLL_S) == 2 * OUTLAST_POLL_S - 1)) || return 0

@@ -43,7 +43,8 @@ def test_a_dead_sister_is_found_and_given_up_before_pbs_ends_the_job_for_it(pbs_
 
 def test_a_dead_sister_of_a_job_that_pbs_would_let_live_is_found_all_the_same(pbs_lab: PbsLab) -> None:
     # The launcher's own limit is beyond what the scenario takes: as with MPICH's, which never notices.
-    sets = ['directives=["-W tolerate_node_failures=all"]', "env.PALS_RPC_TIMEOUT=100000", "env.PALS_PING_PERIOD=100000"]
+    sets = ["env.PALS_RPC_TIMEOUT=100000", "env.PALS_PING_PERIOD=100000"]
+    sets.append('directives=["-W tolerate_node_failures=all"]')
     job = training(pbs_lab, *(word for value in sets for word in ("--set", value)))
     dead = pbs_lab.host_of(job, 1)
     pbs_lab.command("off", dead)

@@ -54,7 +54,7 @@ def schedule(pbs: Pbs) -> None:
 
 
 def _route(pbs: Pbs, job: Job, queue: Queue) -> None:
-    """A job that has waited in a routing queue; one that nobody takes is dropped now, and is in the history (measured)."""
+    """A job that has waited in a routing queue; one that nobody takes is dropped now, and stays in the history."""
     found = pbs.queues.route(queue, job)
     if found is None:
         depends.drop(job, "Job rejected by all possible destinations")
