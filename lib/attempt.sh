@@ -193,7 +193,8 @@ ol_attempt_prepare() {
     OUTLAST_WHY="the job's prepare step failed: $(tail -n 1 "$OUTLAST_LOCAL/attempt.0.log")"
     return "$status"
   fi
-  ol_shared touch "$marker"
+  # It has run; where that cannot be noted, the next job does it again.
+  ol_shared touch "$marker" || ol_log_warn "cannot write $marker"
 }
 
 ol_attempt_begin() {
