@@ -26,6 +26,7 @@ def test_a_host_dies_and_slurm_requeues_the_job_once(lab: Lab, number: int) -> N
     lab.finish()
     assert lab.endings()[-1] == "done"
     assert len(lab.events("launched")) == 2
+    assert lab.successors(job) == []
     lab.assert_resumed()
 
 
