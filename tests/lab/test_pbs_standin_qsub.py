@@ -298,3 +298,24 @@ def test_a_queue_that_was_disabled_takes_no_job_and_only_a_manager_disables_it(p
         assert (said.code, said.err) == (173, "qsub: Queue is not enabled\n")
     finally:
         pbs.root(order.format(True))
+
+
+def test_a_hold_beside_that_of_a_dependency_outlives_it(pbs: Cluster) -> None:
+    parent = pbs.running("echo ready; while [[ ! -e $PBS_O_WORKDIR/enough ]]; do sleep 0.1; done\n")
+    child = pbs.submit("true\n", "-W", f"depend=afterany:{parent}")
+
+    def now() -> tuple[str, int, str]:
+        job = pbs.job(child)
+        return job["job_state"], job["substate"], job["Hold_Types"]
+
+    pbs.alice(f"qhold {child}")
+    assert now() == ("H", 22, "su")
+    pbs.alice(f"qrls {child}")
+    assert now() == ("H", 22, "s")
+    pbs.alice(f"qhold {child}")
+    pbs.write("enough", "")
+    pbs.ended(parent)
+    pbs.until(child, lambda job: "depend" not in job)
+    assert now() == ("H", 22, "u")
+    pbs.alice(f"qrls {child}")
+    assert pbs.ended(child)["Exit_status"] == 0

@@ -30,7 +30,7 @@ def hold(pbs: Pbs, job: Job) -> None:
     """A job with a new `depend`: held, released or dropped, as its parents are now."""
     whole = parse(job.get("depend"))
     waits = [(kind, parent) for kind, parent in whole if kind in BEFORE]
-    job.set(depend=text(waits), Hold_Types="s")
+    job.set(depend=text(waits), Hold_Types=holds(job, also="s"))
     job.move("H", HELD_BY_DEPENDENCY)
     for kind, parent_id in whole:
         parent = pbs.book.jobs.get(parent_id)
@@ -44,6 +44,12 @@ def hold(pbs: Pbs, job: Job) -> None:
             _settle(job, kind, parent)
         else:
             _note(parent, BEFORE[kind], job.id)
+
+
+def holds(job: Job, also: str = "", no_more: str = "") -> str:
+    """Hold_Types with a letter more or less: `s` of a dependency and `u` of the user stand beside each other."""
+    letters = set(job.get("Hold_Types", "n")) | set(also)
+    return "".join(letter for letter in "su" if letter in letters - set(no_more)) or "n"
 
 
 def _note(parent: Job, kind: str, child: str) -> None:
@@ -65,8 +71,9 @@ def release(child: Job, parent: str) -> None:
     if left:
         child.set(depend=text(left))
         return
-    child.set(depend=None, Hold_Types="n")
-    if child.substate != HELD_BY_DEPENDENCY:
+    child.set(depend=None, Hold_Types=holds(child, no_more="s"))
+    # One that is held beside it stays in substate 22.
+    if child.substate != HELD_BY_DEPENDENCY or child.get("Hold_Types") != "n":
         return
     if child.get("Execution_Time", 0) > time.time():
         child.move("W", WAITING)

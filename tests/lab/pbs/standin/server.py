@@ -253,17 +253,17 @@ class Server:
 
     def do_hold(self, user: str, host: str, job_id: str) -> None:
         job = self._mine(user, job_id)
-        job.set(Hold_Types="u", comment=f"Job held by {user} on {times.date(time.time())}")
+        job.set(Hold_Types=depends.holds(job, also="u"), comment=f"Job held by {user} on {times.date(time.time())}")
         if job.state in "QW":
             job.move("H", HELD)
 
     def do_release(self, user: str, host: str, job_id: str) -> None:
         """qrls. The system's hold, as of a dependency, is not the user's: nothing happens (facts §7)."""
         job = self._mine(user, job_id)
-        if job.get("Hold_Types") != "u":
+        if "u" not in job.get("Hold_Types", ""):
             return
-        job.set(Hold_Types="n")
-        if job.substate == HELD:
+        job.set(Hold_Types=depends.holds(job, no_more="u"))
+        if job.state == "H" and job.get("Hold_Types") == "n":
             job.move("Q", QUEUED)
 
     def do_alter(
