@@ -9,7 +9,7 @@ import pytest
 from harness import Lab, LabError, running
 from pbs_cluster import IS_REAL, Cluster, cluster
 from pbs_lab import PbsLab
-from scenarios import ALL, scheduler_of, why_not
+from scenarios import ALL, is_seldom, scheduler_of, why_not
 
 KINDS: dict[str, type[Lab]] = {"slurm": Lab, "pbs": PbsLab}
 
@@ -21,6 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "hosts(n): compute hosts of the scenario's lab, 4 unless said")
     config.addinivalue_line("markers", "only(scheduler, why): the scenario has no meaning on the other one")
+    config.addinivalue_line("markers", "seldom: nothing in it is the scheduler's; on PBS's stand-in with ALL=1 only")
     config.addinivalue_line("markers", "race: two things meet in time, and their order is chance")
 
 
@@ -44,6 +45,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[ALL] = list(items)
     wanted = schedulers()
     dropped = {item for item in items if scheduler_of(item) not in wanted or why_not(item)}
+    if not (IS_REAL or os.environ.get("ALL")):
+        dropped |= set(filter(is_seldom, items))
     config.hook.pytest_deselected(items=list(dropped))
     items[:] = [item for item in items if item not in dropped]
 

@@ -65,6 +65,7 @@ def test_scancel_before_the_launch(lab: Lab) -> None:
     assert lab.events("launched") == []
 
 
+@pytest.mark.seldom
 def test_scancel_before_the_ranks_have_met(lab: Lab) -> None:
     lab.faults({"kind": "slow_start", "seconds": 60})
     lab.render(*LONGER)
@@ -120,6 +121,7 @@ def test_killing_the_script_alone_leaves_nothing_behind_it(lab: Lab) -> None:
     assert lab.successors(job) == []
 
 
+@pytest.mark.seldom
 def test_killing_the_script_alone_is_survived_by_insurance(lab: Lab) -> None:
     lab.render("--set", "progress.target_step=200", "--set", "successor=launch")
     job = lab.submit()

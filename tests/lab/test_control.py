@@ -24,6 +24,7 @@ def test_stop_saves_ends_and_lets_nothing_follow_until_resume(lab: Lab) -> None:
     lab.assert_resumed()
 
 
+@pytest.mark.seldom
 def test_a_teammate_may_stop_the_run(lab: Lab) -> None:
     lab.render(*LONGER)
     lab.submit()
@@ -49,6 +50,7 @@ def test_save_makes_one_checkpoint_now_and_training_goes_on(lab: Lab) -> None:
     assert lab.endings() == ["done"]
 
 
+@pytest.mark.seldom
 def test_save_warns_where_the_trainer_cannot_be_asked_and_disturbs_nothing(lab: Lab) -> None:
     lab.render("--set", "progress.target_step=200")
     lab.submit()
@@ -63,6 +65,7 @@ def test_save_warns_where_the_trainer_cannot_be_asked_and_disturbs_nothing(lab: 
     assert lab.endings() == ["done"]
 
 
+@pytest.mark.seldom
 def test_hold_lets_the_job_end_and_no_further_one_train(lab: Lab) -> None:
     lab.render("--set", "progress.target_step=600")
     job = lab.submit()

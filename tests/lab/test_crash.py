@@ -47,6 +47,7 @@ def test_a_rank_that_stays_after_another_died_does_not_keep_the_job(lab: Lab) ->
     lab.assert_resumed()
 
 
+@pytest.mark.seldom
 def test_three_jobs_without_progress_hold_the_run(lab: Lab) -> None:
     lab.faults({"kind": "exit", "rank": 0, "step": 5, "code": 1})
     lab.render("--set", "guard.attempts=1", "--set", "guard.same_failure=9", "--set", "mail.to=alice")
@@ -61,6 +62,7 @@ def test_three_jobs_without_progress_hold_the_run(lab: Lab) -> None:
     assert any(held["why"] in mail for mail in lab.mails())
 
 
+@pytest.mark.seldom
 def test_the_same_failure_at_the_same_step_three_times_holds_the_run(lab: Lab) -> None:
     lab.faults({"kind": "exit", "rank": 0, "step": 30, "code": 1})
     lab.render("--set", "guard.attempts=9")
@@ -72,6 +74,7 @@ def test_the_same_failure_at_the_same_step_three_times_holds_the_run(lab: Lab) -
     assert len({e["job"] for e in lab.events("ended")}) == 1
 
 
+@pytest.mark.seldom
 def test_a_trainer_that_starts_at_0_instead_of_its_checkpoint_is_stopped_and_held(lab: Lab) -> None:
     lab.faults({"kind": "exit", "rank": 1, "step": 50, "once": "crashed"}, {"kind": "fresh_start"})
     lab.render()
@@ -83,6 +86,7 @@ def test_a_trainer_that_starts_at_0_instead_of_its_checkpoint_is_stopped_and_hel
     assert lab.durable_steps()[-1] == lab.events("launched")[1]["step"]
 
 
+@pytest.mark.seldom
 def test_an_exit_with_0_long_before_the_target_is_held(lab: Lab) -> None:
     lab.faults({"kind": "exit0", "step": 30})
     lab.render()
@@ -103,6 +107,7 @@ def test_a_command_that_is_not_there_stops_the_run(lab: Lab) -> None:
     assert lab.successors(job) == []
 
 
+@pytest.mark.seldom
 @pytest.mark.parametrize("kind", ["enospc"])
 def test_a_full_disk_on_a_node_is_storage_and_nobodys_crash(lab: Lab, kind: str) -> None:
     lab.faults({"kind": kind, "step": 30, "once": "full"})

@@ -26,6 +26,7 @@ sys.exit(train.main([*sys.argv[1:], *small.split()]))
 """
 
 
+@pytest.mark.seldom
 @pytest.mark.timeout(1500)
 def test_the_bytes_of_the_1b_32n_job_train_over_several_jobs_and_finish(lab: Lab) -> None:
     lab.run = job = lab.main_job

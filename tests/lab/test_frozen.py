@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import pytest
 from harness import Lab, wait_for
 
 MINUTE = 60
@@ -35,6 +36,7 @@ def wait_for_saves(lab: Lab, job: str) -> None:
         wait_for(lambda: newest() > before + 20, MINUTE, "two more checkpoints on the node")
 
 
+@pytest.mark.seldom
 def test_training_does_not_notice(lab: Lab) -> None:
     lab.render(*NO_FAULTS, "--set", "progress.target_step=1000")
     job = lab.submit()
@@ -46,6 +48,7 @@ def test_training_does_not_notice(lab: Lab) -> None:
     lab.assert_resumed()
 
 
+@pytest.mark.seldom
 def test_the_job_ends_meanwhile_and_is_followed(lab: Lab) -> None:
     lab.render(*NO_FAULTS, "--set", "progress.target_step=600")
     job = lab.submit()
@@ -61,6 +64,7 @@ def test_the_job_ends_meanwhile_and_is_followed(lab: Lab) -> None:
     lab.assert_resumed()
 
 
+@pytest.mark.seldom
 def test_the_successor_starts_meanwhile(lab: Lab) -> None:
     lab.render(*NO_FAULTS, "--set", "progress.target_step=300", "--set", "deadline.train_at_most_s=25")
     job = lab.submit()

@@ -13,6 +13,7 @@ LONGER = ("--set", "progress.target_step=500")
 LEFT_ALONE = pytest.mark.only("slurm", "PBS leaves a job alone that has lost a sister: its own launcher is faster")
 
 
+@pytest.mark.seldom
 @pytest.mark.parametrize("number", [0, pytest.param(1, marks=LEFT_ALONE)], ids=["batch-host", "worker"])
 def test_a_host_dies_and_slurm_requeues_the_job_once(lab: Lab, number: int) -> None:
     lab.render(*LONGER)
@@ -30,6 +31,7 @@ def test_a_host_dies_and_slurm_requeues_the_job_once(lab: Lab, number: int) -> N
     lab.assert_resumed()
 
 
+@pytest.mark.seldom
 @pytest.mark.parametrize("number", [0, 1], ids=["batch-host", "worker"])
 def test_a_host_dies_and_the_insurance_goes_on_without_it(lab: Lab, number: int) -> None:
     lab.render(*LONGER, "--set", "successor=launch")
@@ -49,6 +51,7 @@ def test_a_host_dies_and_the_insurance_goes_on_without_it(lab: Lab, number: int)
     lab.assert_resumed()
 
 
+@pytest.mark.seldom
 def test_of_two_copies_of_a_cut_off_job_only_one_goes_on(lab: Lab) -> None:
     lab.render(*LONGER)
     job = lab.submit()
@@ -65,6 +68,7 @@ def test_of_two_copies_of_a_cut_off_job_only_one_goes_on(lab: Lab) -> None:
     assert lab.events("submitted") == []
 
 
+@pytest.mark.seldom
 def test_a_blip_of_the_network_disturbs_nothing(lab: Lab) -> None:
     # Long enough for some questions to the scheduler, which get no answer.
     blip_s = 4.0

@@ -66,6 +66,7 @@ def test_a_requeue_while_the_job_settles_does_not_double_the_run(lab: Lab) -> No
     assert_never_two_at_once(lab)
 
 
+@pytest.mark.seldom
 @pytest.mark.race
 def test_a_second_job_by_hand_leaves_the_run_to_the_first(lab: Lab) -> None:
     lab.render("--set", "progress.target_step=150")

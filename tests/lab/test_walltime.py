@@ -24,6 +24,7 @@ def test_a_chain_of_three_jobs_finishes(lab: Lab) -> None:
     assert ended["then"] == "submit"
 
 
+@pytest.mark.seldom
 def test_a_trainer_that_exits_0_when_asked_is_not_taken_for_finished(lab: Lab) -> None:
     # Without the stop file it learns of the end by TERM alone, as the shim hands it on.
     command = "env OUTLAST_STOP_FILE= python3 -u train.py --output_dir {ckpt_dir} --max_steps {target_step} "
