@@ -5,7 +5,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 # How the lab runs: SLURM=24.11 takes Debian 13's Slurm, LAB=pbs this machine's PBS, LAB_FLAGS are pytest's (scenarios wait more than they compute).
 SLURM ?= system
-LAB_FLAGS ?= -n 4 --dist loadgroup --timeout 900
+LAB_FLAGS ?= -n 6 --dist loadgroup --timeout 900
 JOBS ?= $(shell nproc)
 
 SHELL_FILES = $(shell tests/shell-files)
