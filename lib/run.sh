@@ -40,6 +40,17 @@ _ol_run_ballast() { head -c 8388608 /dev/zero >"$OUTLAST_LOCAL/ballast" 2>/dev/n
 
 ol_run_drop_ballast() { rm -f "$OUTLAST_LOCAL/ballast"; }
 
+# PBS has to be asked how often the job was restarted. Without an answer it was not: that is by far the most likely.
+_ol_run_restart() {
+  local try
+  for try in 1 2 3; do
+    ol_sched_restart && return
+    ol_log_warn "the scheduler does not say whether this job was restarted (asked $try times)"
+    sleep 5
+  done
+  echo 0
+}
+
 ol_run_begin() {
   local script=$1
   printf -v OUTLAST_STARTED_S '%(%s)T' -1
@@ -49,7 +60,7 @@ ol_run_begin() {
   OUTLAST_ATTEMPT=0 OUTLAST_GENERATION=000000 OUTLAST_DURABLE_AT_START=0 OUTLAST_DURABLE_STEP=0
   OUTLAST_EVIDENCE='' OUTLAST_FINGERPRINT='' OUTLAST_WHY='' OUTLAST_HOLD=''
   OUTLAST_JOB_ID=$(ol_sched_job_id) || return 1
-  OUTLAST_RESTART=$(ol_sched_restart)
+  OUTLAST_RESTART=$(_ol_run_restart)
   mapfile -t OUTLAST_HOSTS < <(ol_sched_nodes)
   _ol_run_local || {
     OUTLAST_STATE='' # it may be somebody else's

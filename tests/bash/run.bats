@@ -42,6 +42,16 @@ begun() {
   grep -q inside "$OUTLAST_LOCAL_BASE"/outlast.7.*/state/job.log
 }
 
+@test "run_begin: a scheduler that must be asked how often the job was restarted gets three tries" {
+  sleep() { :; }
+  ol_sched_restart() { [[ -e $BATS_TEST_TMPDIR/asked ]] && echo 2 || { touch "$BATS_TEST_TMPDIR/asked" && return 2; }; }
+  run -0 begin 'echo "restart $OUTLAST_RESTART" >&"$OUTLAST_OUT_FD"'
+  [[ $output == *"asked 1 times"*"restart 2"* ]]
+  ol_sched_restart() { return 2; }
+  run -0 begin 'echo "restart $OUTLAST_RESTART" >&"$OUTLAST_OUT_FD"'
+  [[ $output == *"asked 3 times"*"restart 0"* ]]
+}
+
 @test "run_begin: two runs of one name in two places do not meet on a node" {
   begin
   OUTLAST_RUNS_DIR=$BATS_TEST_TMPDIR/elsewhere
