@@ -18,6 +18,7 @@
 #   ol_sched_launch NODES RANKS_PER_NODE CMD...   become the launcher (exec): call it in a subshell
 #   ol_sched_signal_launch PID save|stop    tell the ranks
 #   ol_sched_kill_launch PID                kill all ranks
+#   ol_sched_release NODE                   give a node of this job up, but its first one, and go on without it
 #
 # verdict: none, ok, failed, timelimit, node, requeued, preempted, cancelled
 # Reads    SLURM_* of the job, OUTLAST_LAUNCH_ARGS
@@ -148,9 +149,11 @@ ol_sched_known_nodes() {
   done
 }
 
+# sinfo names a node once for each of its partitions.
 ol_sched_down_nodes() {
-  local IFS=,
-  timeout -k 2 30 sinfo --noheader --Node --states=down,fail --nodes="$*" --format=%N 2>/dev/null || return 2
+  local IFS=, down
+  down=$(timeout -k 2 30 sinfo --noheader --Node --states=down,fail --nodes="$*" --format=%N 2>/dev/null) || return 2
+  [[ -z $down ]] || sort -u <<<"$down"
 }
 
 # salloc may leave its shell on the login node, where neither the node-local storage nor its checkpoints are.
@@ -213,4 +216,21 @@ ol_sched_kill_launch() {
     timeout -k 2 20 scancel --signal=KILL "$step" 2>/dev/null
   done < <(grep ' outlast-train$' <<<"$step")
   return 0
+}
+
+# Works before Slurm knows that the node is dead, and the job survives its failure (slurm-facts 5). What the
+# environment says of the nodes is corrected here; scontrol writes it into a script in its folder.
+ol_sched_release() {
+  local nodes=() left=() node answer
+  mapfile -t nodes < <(ol_sched_nodes)
+  for node in "${nodes[@]}"; do
+    [[ $node == "$1" ]] || left+=("$node")
+  done
+  [[ ${left[0]:-} == "${nodes[0]:-}" ]] && ((${#left[@]} < ${#nodes[@]})) || return 1
+  local IFS=,
+  if ! answer=$(cd "${OUTLAST_STATE:-/tmp}" && timeout -k 2 20 scontrol update jobid="$SLURM_JOB_ID" NodeList="${left[*]}" 2>&1); then
+    _ol_slurm_gives_no_answer "$answer" && return 2
+    return 1
+  fi
+  SLURM_JOB_NODELIST=${left[*]}
 }

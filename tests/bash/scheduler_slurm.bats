@@ -250,8 +250,8 @@ END
   run -2 ol_sched_known_nodes frontier00001
 }
 
-@test "slurm_down_nodes: asks about all in one call" {
-  says sinfo frontier00002
+@test "slurm_down_nodes: asks about all in one call, and names each once, however many partitions it is in" {
+  says sinfo $'frontier00002\nfrontier00002'
   run -0 ol_sched_down_nodes frontier00001 frontier00002
   [ "$output" = frontier00002 ]
   called 'sinfo --noheader --Node --states=down,fail --nodes=frontier00001,frontier00002 --format=%N'
@@ -314,4 +314,23 @@ END
   status_of wait "$pid"
   [ "$status" = 143 ]
   [ ! -s "$STUB/calls" ]
+}
+
+@test "slurm_release: the job keeps its other nodes, and its shell knows" {
+  says scontrol $'n1\nn2\nn3'
+  SLURM_JOB_ID=7 SLURM_JOB_NODELIST='n[1-3]'
+  ol_sched_release n2
+  called 'scontrol update jobid=7 NodeList=n1,n3'
+  [ "$SLURM_JOB_NODELIST" = n1,n3 ]
+}
+
+@test "slurm_release: 1 for the first node and for one that is not the job's; 2 without an answer" {
+  says scontrol $'n1\nn2'
+  SLURM_JOB_ID=7 SLURM_JOB_NODELIST='n[1-2]'
+  run -1 ol_sched_release n1
+  run -1 ol_sched_release n3
+  run ! called 'scontrol update jobid=7 NodeList=n1,n2'
+  ol_sched_nodes() { printf 'n1\nn2\n'; }
+  complains scontrol 'Unable to contact slurm controller (connect failure)'
+  run -2 ol_sched_release n2
 }
