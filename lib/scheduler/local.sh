@@ -12,6 +12,15 @@
 
 _ol_local_queue() { printf '%s\n' "${OUTLAST_LOCAL_QUEUE:-$HOME/.local/state/outlast/queue}"; }
 
+# No queue yet is an empty one; one that is there and cannot be read (its file system is away) says nothing about jobs.
+_ol_local_answers() {
+  local queue
+  queue=$(_ol_local_queue)
+  [[ -d $queue && -r $queue && -x $queue || ! -e $queue && ! -L $queue ]]
+}
+
+_ol_local_await_answers() { until _ol_local_answers; do sleep 0.2; done; }
+
 _ol_local_get() { # ID FIELD
   local value queue
   queue=$(_ol_local_queue)
@@ -76,7 +85,7 @@ ol_sched_submit() {
   env -i HOME="$HOME" USER="$user" LOGNAME="$user" PATH="${OUTLAST_LOCAL_PATH:-$PATH}" \
     OUTLAST_LOCAL_PATH="${OUTLAST_LOCAL_PATH:-$PATH}" \
     LANG="${LANG:-C.UTF-8}" OUTLAST_LOCAL_QUEUE="$queue" OUTLAST_LOCAL_JOB="$id" \
-    setsid --fork bash -c "$(declare -f _ol_local_queue _ol_local_get _ol_local_put _ol_local_stamp \
+    setsid --fork bash -c "$(declare -f _ol_local_queue _ol_local_answers _ol_local_await_answers _ol_local_get _ol_local_put _ol_local_stamp \
       _ol_local_alive _ol_local_ended _ol_local_locked _ol_local_begin _ol_local_wait_turn _ol_local_watch _ol_local_run); "'_ol_local_run' outlast-runner \
     </dev/null >/dev/null 2>&1
   printf '%d\n' "$id"
@@ -114,6 +123,7 @@ _ol_local_wait_turn() {
   now_s=$(_ol_local_get "$id" delay_s) && start_s=$((start_s + now_s))
   parent=$(_ol_local_get "$id" depend) || parent=''
   while :; do
+    _ol_local_await_answers
     state=$(_ol_local_get "$id" state)
     [[ $state == pending ]] || return 1
     printf -v now_s '%(%s)T' -1
@@ -168,6 +178,7 @@ _ol_local_run() {
   wait "$pid" || code=$?
   # What the job left behind goes with it, as under a scheduler.
   pkill -KILL -s "$pid"
+  _ol_local_await_answers
   verdict=$(_ol_local_get "$id" verdict)
   if [[ $verdict == none ]]; then
     verdict=ok
@@ -180,6 +191,7 @@ _ol_local_run() {
 
 ol_sched_find() {
   local queue job state name
+  _ol_local_answers || return 2
   queue=$(_ol_local_queue)
   for job in "$queue"/[0-9]*; do
     job=${job##*/}
@@ -194,6 +206,7 @@ ol_sched_find() {
 
 ol_sched_state() {
   local state verdict
+  _ol_local_answers || return 2
   state=$(_ol_local_get "$1" state) || return 1
   verdict=$(_ol_local_get "$1" verdict) || verdict=none
   if _ol_local_ended "$1"; then
@@ -217,15 +230,25 @@ _ol_local_cancel() { # ID
 
 ol_sched_cancel() {
   local id
+  _ol_local_answers || return 2
   for id in "$@"; do
     ! _ol_local_get "$id" state >/dev/null || _ol_local_locked "$id" _ol_local_cancel "$id"
   done
 }
 
 ol_sched_end_time() { _ol_local_get "${1:-${OUTLAST_LOCAL_JOB:-$OUTLAST_JOB_ID}}" end_time || return 2; }
-ol_sched_exclude() { :; }
-ol_sched_known_nodes() { printf '%s\n' "$@"; }
+
+# There is one node, which the job runs on.
+ol_sched_exclude() { return 1; }
 ol_sched_down_nodes() { :; }
+ol_sched_release() { return 1; }
+
+ol_sched_known_nodes() {
+  local node
+  for node in "$@"; do
+    [[ $node != "$HOSTNAME" ]] || printf '%s\n' "$node"
+  done
+}
 
 # A script that somebody started by hand enters itself into the queue.
 ol_sched_job_id() {

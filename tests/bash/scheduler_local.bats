@@ -104,6 +104,23 @@ ready() { until_true test -e "$HERE/ready"; }
   is 1 'state=ended verdict=failed restarts=0'
 }
 
+@test "local: a queue that cannot be read says nothing about its jobs, and a job that waits goes on waiting" {
+  local queue=$OUTLAST_LOCAL_QUEUE
+  mkdir "$queue.d" && ln -s "$queue.d" "$queue"
+  submit "$WAITS"
+  ready
+  submit 'touch "$HERE/child"' depend=1
+  ln -s "$queue" "$queue.new" && mv -T "$queue.new" "$queue" # a link to itself: root cannot read that either
+  run -2 ol_sched_state 1
+  run -2 ol_sched_state 99
+  run -2 ol_sched_find demo
+  run -2 ol_sched_cancel 1
+  touch "$HERE/go"
+  ln -s "$queue.d" "$queue.new" && mv -T "$queue.new" "$queue"
+  ends 2 ok
+  [ -e "$HERE/child" ]
+}
+
 @test "local: a dependent job starts when its parent has ended, however that was" {
   submit "$WAITS; exit 3"
   submit 'touch "$HERE/child"' depend=1
@@ -257,4 +274,11 @@ launch() { # RANKS TEXT
   run -0 ol_sched_on_each 5 n1 echo here
   [ "$output" = here ]
   run -124 ol_sched_on_each 1 n1 sleep 60
+}
+
+@test "local: there is one node, which no job can do without" {
+  run -0 ol_sched_known_nodes n1 n2
+  [ "$output" = n1 ]
+  run -1 ol_sched_exclude 1 n1
+  run -1 ol_sched_release n1
 }
