@@ -142,7 +142,7 @@ _ol_pbs_is_past_end() { # TEXT
 }
 
 ol_sched_state() {
-  local id=$1 text status=0 state substate comment code runs verdict phase by='' mine=0 past=0
+  local id=$1 text status=0 state substate comment code runs verdict phase by='' mine=0 past=0 told=0
   text=$(_ol_pbs_ask qstat -xf "$id" 2>/dev/null) || status=$?
   [[ $status != 153 ]] || return 1
   ((status == 0)) || return 2
@@ -154,11 +154,17 @@ ol_sched_state() {
   [[ $id != "${PBS_JOBID:-}" ]] || mine=1
   ! _ol_pbs_is_past_end "$text" || past=1
   verdict=$(_ol_pbs_verdict "$state" "$substate" "$code" "$comment" "$mine" "$past")
-  [[ $verdict != none || $mine == 0 ]] || verdict=$(_ol_pbs_verdict_here)
+  [[ $verdict != none || $mine == 0 ]] || verdict=$(_ol_pbs_verdict_said)
+  [[ $verdict == none ]] || told=1
+  [[ $verdict != none || $mine == 0 ]] || verdict=$(_ol_pbs_verdict_nodes)
   [[ ! $comment =~ (terminated\ by|at\ request\ of)\ ([A-Za-z0-9._@-]+) ]] || by=" by=${BASH_REMATCH[2]}"
   case $state in
     Q | H | W | T) phase=pending ;;
-    R | S | U | B) phase=running ;;
+    R | S | U | B)
+      phase=running
+      # Told to end, a job stays R until its script has.
+      ((told == 0)) || phase=ending
+      ;;
     E) phase=ending ;;
     *) phase=ended ;;
   esac
@@ -173,18 +179,21 @@ _ol_pbs_said() {
   ol_bounded_print 3 tail -c 4096 "/proc/$$/fd/$OUTLAST_OUT_FD" 2>/dev/null | sed -n 's/^=>> PBS: job killed: //p'
 }
 
-_ol_pbs_verdict_here() {
-  local said nodes=() down
+_ol_pbs_verdict_said() {
+  local said
   said=$(_ol_pbs_said)
   case $said in
     walltime*) echo timelimit ;;
     node*) echo node ;;
-    *)
-      mapfile -t nodes < <(ol_sched_nodes)
-      down=$(ol_sched_down_nodes "${nodes[@]}")
-      [[ -n $down ]] && echo node || echo none
-      ;;
+    *) echo none ;;
   esac
+}
+
+_ol_pbs_verdict_nodes() {
+  local nodes=() down
+  mapfile -t nodes < <(ol_sched_nodes)
+  down=$(ol_sched_down_nodes "${nodes[@]}")
+  [[ -n $down ]] && echo node || echo none
 }
 
 # Deleting a running parent starts its afterany child (pbs-facts 12): callers name the child first, and
@@ -219,9 +228,18 @@ ol_sched_end_time() {
 }
 
 # PBS has no exclude (pbs-facts, section 6).
-ol_sched_exclude() { return 2; }
+ol_sched_exclude() { return 1; }
 
-ol_sched_known_nodes() { :; }
+# Of a name that it does not know pbsnodes says so, and goes on; its status is then 1.
+ol_sched_known_nodes() {
+  local names=() known node status=0
+  for node in "$@"; do names+=("$(_ol_pbs_vnode "$node")"); done
+  known=$(_ol_pbs_ask pbsnodes "${names[@]}" 2>&1) || status=$?
+  [[ $status == 0 || $status == 1 && $known == *"Unknown node"* ]] || return 2
+  for node in "$@"; do
+    [[ $'\n'$known$'\n' != *$'\n'"$(_ol_pbs_vnode "$node")"$'\n'* ]] || printf '%s\n' "$node"
+  done
+}
 
 # A node's names differ by domain, on Sunspot by the network as well (x1921c1s0b0n0-hsn0.hsn.cm...); PBS knows it by
 # what they have in common.
@@ -256,7 +274,7 @@ ol_sched_job_id() {
 
 ol_sched_restart() {
   local text runs
-  text=$(_ol_pbs_ask qstat -f "$PBS_JOBID" 2>/dev/null) || text=''
+  text=$(_ol_pbs_ask qstat -f "$PBS_JOBID" 2>/dev/null) || return 2
   runs=$(_ol_pbs_field "$text" run_count) || runs=1
   printf '%d\n' "$((runs > 0 ? runs - 1 : 0))"
 }

@@ -167,7 +167,7 @@ in_job() { # a job on two hosts, whose output is a file
   in_job
   qstat_says R 42 ' and terminated by root@srv'
   run -0 ol_sched_state 7.srv
-  [ "$output" = 'state=running verdict=cancelled restarts=0 by=root@srv' ]
+  [ "$output" = 'state=ending verdict=cancelled restarts=0 by=root@srv' ]
 }
 
 @test "pbs_state: the scheduler that deletes a job has preempted it" {
@@ -176,7 +176,7 @@ in_job() { # a job on two hosts, whose output is a file
   for words in ' and terminated by Scheduler@srv' ', Job to be deleted at request of Scheduler@srv'; do
     qstat_says R 42 "$words"
     run -0 ol_sched_state 7.srv
-    [[ $output == 'state=running verdict=preempted restarts=0'* ]]
+    [[ $output == 'state=ending verdict=preempted restarts=0'* ]]
   done
 }
 
@@ -185,7 +185,7 @@ in_job() { # a job on two hosts, whose output is a file
   qstat_says R 42 ''
   echo '=>> PBS: job killed: node 1 (x2.domain) requested job die, code 15009' >>"$BATS_TEST_TMPDIR/out"
   run -0 ol_sched_state 7.srv
-  [ "$output" = 'state=running verdict=node restarts=0' ]
+  [ "$output" = 'state=ending verdict=node restarts=0' ]
   [ "$(ol_sched_down_nodes x1.domain x2.domain)" = x2.domain ]
 }
 
@@ -194,7 +194,7 @@ in_job() { # a job on two hosts, whose output is a file
   qstat_says R 42 ''
   echo '=>> PBS: job killed: walltime 48 exceeded limit 30' >>"$BATS_TEST_TMPDIR/out"
   run -0 ol_sched_state 7.srv
-  [ "$output" = 'state=running verdict=timelimit restarts=0' ]
+  [ "$output" = 'state=ending verdict=timelimit restarts=0' ]
 }
 
 @test "pbs_state: what the job itself prints about PBS is no word of PBS" {
@@ -263,4 +263,32 @@ END
   sleep 0 &
   run -0 ol_sched_kill_launch "$!"
   [ "$(<"$BATS_TEST_TMPDIR/hosts")" = x1.domain,x3.domain ]
+}
+
+@test "pbs_known_nodes: those that PBS has, by any of their names; 2 without an answer" {
+  says pbsnodes $'x1b0n0\n     Mom = x1b0n0.hsn.cm\n\nNode: nowhere,  Error: Unknown node ' 1
+  run -0 ol_sched_known_nodes x1b0n0.hsn.cm nowhere
+  [ "$output" = x1b0n0.hsn.cm ]
+  says pbsnodes 'pbsnodes: cannot connect to server lab, error=15010' 1
+  run -2 ol_sched_known_nodes x1b0n0
+}
+
+@test "pbs_exclude: refused, PBS has none" {
+  run -1 ol_sched_exclude 7 x1b0n0
+}
+
+@test "pbs_restart: how often the job ran before; 2 without an answer" {
+  says qstat $'Job Id: 7.srv\n    run_count = 3'
+  PBS_JOBID=7.srv run -0 ol_sched_restart
+  [ "$output" = 2 ]
+  says qstat 'Connection refused' 255
+  PBS_JOBID=7.srv run -2 ol_sched_restart
+}
+
+@test "pbs_state: a job that has lost a node, and that PBS has not told to end, is running" {
+  in_job
+  qstat_says R 42 ''
+  says pbsnodes 'x2                   down'
+  run -0 ol_sched_state 7.srv
+  [ "$output" = 'state=running verdict=node restarts=0' ]
 }
