@@ -29,17 +29,6 @@ status_of() {
   set -T
 }
 
-# Look until CALL is true; a test fails here, not by its own clock. A minute is for a machine that is busy.
-until_true() {
-  local tick
-  for ((tick = 0; tick < 1200; tick++)); do
-    ! "$@" || return 0
-    sleep 0.05
-  done
-  printf 'never true: %s\n' "$*" >&2
-  return 1
-}
-
 libs() {
   local file
   for file in "$ROOT"/lib/*.sh; do
