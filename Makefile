@@ -27,7 +27,7 @@ test-py: setup
 	$(PY) -m pytest tests/py -n $(JOBS)
 
 test-bash: setup
-	@printf '%s\0' tests/bash/*.bats | xargs -0 -P $(JOBS) -n 1 bats --formatter tap
+	@printf '%s\0' tests/bash/*.bats tests/driver/*.bats | xargs -0 -P $(JOBS) -n 1 bats --formatter tap
 
 test-libraries: setup ## with torch, transformers and Lightning (1 GB, installed once)
 	$(PY) -m pytest tests/libraries --timeout 900

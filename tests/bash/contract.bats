@@ -85,11 +85,19 @@ definitions() {
 
 @test "contract: every driver has the same functions for others to call" {
   local driver
-  # One may have more (PBS releases nodes and wants a shell); what others call must be in all, or be asked for.
+  # One may have more (PBS wants a shell); what others call must be in all, or be asked for.
   ol_sched_of() { grep -oE '^ol_sched_[a-z_]+' "$ROOT/lib/scheduler/$1.sh" | sort; }
   for driver in "$ROOT"/lib/scheduler/*.sh; do
     driver=${driver##*/}
     [ "$(comm -23 <(ol_sched_of slurm) <(ol_sched_of "${driver%.sh}"))" = "" ]
+  done
+}
+
+@test "contract: every driver has a world in which it is asked the questions of tests/driver" {
+  local driver
+  for driver in "$ROOT"/lib/scheduler/*.sh; do
+    driver=${driver##*/}
+    [ -e "$ROOT/tests/driver/worlds/${driver%.sh}.bash" ]
   done
 }
 

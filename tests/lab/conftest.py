@@ -38,7 +38,7 @@ def schedulers() -> set[str]:
     """Whose tests are played: all, unless a PBS or a Slurm was chosen."""
     if IS_REAL:
         return {"pbs"}
-    return {"slurm"} if os.environ.get("SLURM", "system") != "system" else set(KINDS)
+    return {"slurm"} if os.environ.get("SLURM", "system") != "system" else {*KINDS, "local"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -22,7 +22,8 @@ COLUMNS = {"Slurm 22.05": "slurm", "Slurm 24.11": "slurm", "PBS stand-in": "pbs"
 def scheduler_of(item: pytest.Item) -> str:
     """What a test is played on."""
     callspec = getattr(item, "callspec", None)
-    return callspec.params.get("lab", "pbs") if callspec else "pbs"
+    params = callspec.params if callspec else {}
+    return str(params.get("lab") or params.get("world") or "pbs")
 
 
 def why_not(item: pytest.Item) -> str:
