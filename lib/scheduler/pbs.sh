@@ -25,11 +25,14 @@ _ol_pbs_is_no_answer() { # STATUS TEXT
 }
 
 ol_sched_submit() {
-  local script=$1 name=$2 args=() option answer folder status=0 delay_s=0
+  local script=$1 name=$2 args=() option answer folder status=0 delay_s=0 parent=''
   shift 2
   for option in "$@"; do
     case $option in
-      depend=?*) args+=(-W depend="afterany:${option#*=}") ;;
+      depend=?*)
+        parent=${option#*=}
+        args+=(-W depend="afterany:$parent")
+        ;;
       delay_s=[1-9]*) delay_s=${option#*=} ;;
       output=*)
         # Not expanded by PBS. A folder gets ID.OU, and with `-k doe` it is written live.
@@ -40,6 +43,11 @@ ol_sched_submit() {
       shell=?*) args+=(-S "${option#*=}") ;;
     esac
   done
+  # Without a parent it would start before its delay is set below.
+  if ((delay_s > 0)) && [[ -z $parent ]]; then
+    args+=(-a "$(_ol_pbs_in "$delay_s")")
+    delay_s=0
+  fi
   answer=$(_ol_pbs_qsub -N "$name" "${args[@]}" "$script" 2>&1) || status=$?
   if ((status != 0)); then
     ! _ol_pbs_is_no_answer "$status" "$answer" || return 2
@@ -88,11 +96,13 @@ _ol_pbs_arrived() {
   return 1
 }
 
+_ol_pbs_in() { date -d "+$1 seconds" +%Y%m%d%H%M.%S; }
+
 # Not by `qsub -a`: such a job stays in its routing queue, without its dependency, and is routed or dropped when the
 # time comes and nobody looks (measured on OpenPBS 23.06.06). One that has arrived in its execution queue waits there
 # for both. Without its delay it is still a successor, so a failure here is none.
 _ol_pbs_delay() { # ID SEC
-  _ol_pbs_ask qalter -a "$(date -d "+$2 seconds" +%Y%m%d%H%M.%S)" "$1" >/dev/null 2>&1 || return 0
+  _ol_pbs_ask qalter -a "$(_ol_pbs_in "$2")" "$1" >/dev/null 2>&1 || return 0
 }
 
 ol_sched_find() {

@@ -119,6 +119,13 @@ in_job() { # a job on two hosts, whose output is a file
   grep -Eqx 'qalter -a [0-9]{12}\.[0-9]{2} 7\.srv' "$STUB/calls"
 }
 
+@test "pbs_submit: a job without a parent waits from the start, or it would run before its delay is set" {
+  says qsub 7.srv
+  qstat_says W 30 ''
+  run -0 ol_sched_submit "$SCRIPT" train.2 delay_s=600
+  grep -Eqx "qsub -N train.2 -a [0-9]{12}\.[0-9]{2} $SCRIPT" "$STUB/calls"
+}
+
 @test "pbs_submit: a job that a routing queue has dropped is refused" {
   says qsub 7.srv
   says qstat '' 153
