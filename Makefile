@@ -52,7 +52,8 @@ golden: setup ## write tests/golden, docs/scenarios.md and docs/crash-patterns.m
 	$(PY) tests/golden/write.py
 	$(PY) tests/py/crash_page.py
 
-soak: setup ## the racing scenarios of the lab, 20 times each (root)
+soak: setup ## the sidecar through 500 kills; the racing scenarios of the lab, 20 times each (root)
+	OUTLAST_SOAK_STORIES=50 $(PY) -m pytest tests/py/test_sidecar_soak.py -n $(JOBS) --timeout 600
 	$(PY) -m pytest tests/lab -m race --count 20 $(LAB_FLAGS)
 
 bench: setup ## what outlast costs: docs/benchmarks.md

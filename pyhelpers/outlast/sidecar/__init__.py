@@ -1,0 +1,1 @@
+"""What makes checkpoints durable while training runs: a coordinator on the first node, an agent on each."""

@@ -1,0 +1,449 @@
+"""The coordinator: it decides what becomes durable next. It never waits for the shared file system, nor for an agent.
+
+What it says goes to stdout, a line a time, words separated by tabs; lib/courier.sh listens:
+
+    event   NAME  KEY=TEXT | KEY:=NUMBER ...     for the ledger
+    log     LEVEL TEXT
+    drained TOKEN                                nothing is left to copy
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from outlast.sidecar import agent, judge, publish
+from outlast.sidecar.agent import Message
+from outlast.sidecar.child import Child
+from outlast.sidecar.crew import Crew, start_agent
+from outlast.sidecar.judge import Entry, Part, Rules, Verdict
+from outlast.sidecar.settings import Ranks, Settings, State
+from outlast.sidecar.transfer import Journal, Mover, Transfer, begin
+
+GRACE_S = 60.0  # a node that was never there is waited for as long, by a checkpoint that can do without it
+GONE_S = 15.0  # a node that was there is waited for as long when nobody writes any more
+STALL_S = 60.0
+ROOM = 2  # a node's disk shall have room for so many more checkpoints
+LINKED = 3  # newest checkpoints that wait, linked aside, while the shared file system takes none
+
+
+def say(*words: object) -> None:
+    """A line for lib/courier.sh."""
+    text = "\t".join(str(word).replace("\t", " ").replace("\n", " ") for word in words)
+    os.write(1, text.encode(errors="replace")[:4000] + b"\n")
+
+
+class Coordinator:
+    """See the module; `tick` is one look at everything, `run` goes on until the job is over."""
+
+    def __init__(self, settings: Settings, token: str) -> None:
+        self.settings = settings
+        self.state = State(settings.state)
+        words = self.state.words("sidecar_port")
+        one = len(settings.hosts) == 1
+        self.crew = Crew(token, "127.0.0.1" if one else "0.0.0.0", int(words[0]) if words else 0)
+        self.state.write("sidecar_port", f"{self.crew.port}\n")
+        self.journal = Journal(settings.state / "sidecar.copied")
+        mode = settings.durable_mode
+        self.mover = Mover(self.crew, self.journal, settings.writers, settings.bytes_per_s, mode, self._warn)
+        self.transfers: dict[str, Transfer] = {}
+        self.current: Transfer | None = None
+        self.begun_s = time.time()
+        self.attempt, self.attempt_s = -1, 0.0
+        self.ended_s, self.ended_seen_s = 0.0, 0.0
+        self.indexes: dict[tuple[str, str], dict[str, frozenset[str]]] = {}
+        self.grepping: set[tuple[str, str]] = set()
+        self.torn: dict[str, tuple[str, ...]] = {}
+        self.room_s: dict[str, float] = {}
+        self.passed: set[str] = set()
+        self.warned: set[str] = set()
+        self.child: Child | None = None
+        self.child_end: Callable[[Child], None] = lambda child: None
+        self.kept = [self.state.durable_step()]
+        self.looked_s = 0.0
+        self.drained = ""
+        self.repaired = False
+        self.throughput = 0.0
+        self.agent: Any = None
+        self.agent_s = 0.0
+        self.token = token
+
+    # ── what it says ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _warn(self, kind: str, text: str) -> None:
+        """Tell of a trouble, once a kind until a checkpoint has become durable."""
+        if kind not in self.warned:
+            self.warned.add(kind)
+            say("log", "warn", f"sidecar: {kind}: {text}")
+            say("event", "warned", f"text=sidecar: {kind}: {text}")
+
+    def _seen(self, step: int) -> None:
+        words = self.state.words("local_step")
+        if not words or step > int(words[0]):
+            self.state.write("local_step", f"{step} {int(time.time())}\n")
+            say("event", "checkpoint_local", f"step:={step}")
+
+    # ── what there is ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _rules(self) -> Rules:
+        s = self.settings
+        attempt, hosts = self.state.attempt()
+        if attempt != self.attempt:
+            self.attempt, self.attempt_s = attempt, time.time()
+            for transfer in self.transfers.values():
+                self.mover.cancel(transfer)
+            self.transfers, self.current, self.torn, self.passed = {}, None, {}, set()
+            self.indexes, self.grepping = {}, set()
+        return Rules(s.complete, s.quiet_s, s.sharded, hosts or s.hosts[:1], s.ranks_per_node)
+
+    def _absent(self, rules: Rules, ranks: Ranks) -> tuple[frozenset[str], frozenset[str]]:
+        """The launch's hosts without an agent, and those of them that will not be waited for."""
+        now = time.time()
+        absent = frozenset(rules.hosts) - self.crew.present()
+        over = ranks.known and not ranks.running
+        gone_s = GONE_S if self.state.left_s(now) > 4 * GONE_S else GONE_S / 4
+        late = set()
+        for host in absent:
+            left_s = self.crew.left_s.get(host)
+            if left_s is not None:
+                waited_s, limit_s = now - max(left_s, self.begun_s), gone_s if over else GRACE_S
+            else:
+                waited_s, limit_s = now - max(self.attempt_s, self.begun_s), GRACE_S
+                if over:
+                    waited_s, limit_s = now - max(ranks.ended_s, self.begun_s), gone_s
+            if waited_s > limit_s:
+                late.add(host)
+        return absent, frozenset(late)
+
+    def _entries(self) -> dict[str, dict[str, Entry]]:
+        """What hosts have, by checkpoint: also what those had that are gone now."""
+        found: dict[str, dict[str, Entry]] = {}
+        for host, view in self.crew.views.items():
+            for name, entry in view.entries.items():
+                found.setdefault(name, {})[host] = entry
+        for key, files in self.journal.files.items():
+            name, _, attempt = key.rpartition(".")
+            if attempt == str(self.attempt):
+                self._remember(found, name, files)
+        return found
+
+    def _remember(self, found: dict[str, dict[str, Entry]], name: str, files: dict[str, tuple[Part, str]]) -> None:
+        step = agent.step_of(name, self.settings.prefix)
+        for path, (part, _) in files.items():
+            if part.host in self.crew.views and self.crew.views[part.host].looked_s:
+                continue
+            entry = found.setdefault(name, {}).setdefault(part.host, Entry(step, {}, 1e9, time.time()))
+            entry.files[path] = (part.size, part.mtime_ns)
+
+    def _is_fresh(self, ranks: Ranks) -> bool:
+        """Has every agent that is there looked since the ranks ended?"""
+        views = self.crew.views
+        if not ranks.known or ranks.running:
+            return True
+        if ranks.ended_s != self.ended_s:
+            self.ended_s, self.ended_seen_s = ranks.ended_s, time.time()  # STATE/ranks counts whole seconds
+        return all(host in views and views[host].looked_s >= self.ended_seen_s for host in self.crew.present())
+
+    def verdicts(self, ranks: Ranks, rules: Rules) -> list[Verdict]:
+        """On every checkpoint that is newer than the newest durable one, newest first."""
+        durable = self.state.durable_step()
+        absent, late = self._absent(rules, ranks)
+        found = []
+        for name, entries in self._entries().items():
+            if max(entry.step for entry in entries.values()) <= durable:
+                continue
+            named = self._named(name, entries)
+            found.append(judge.judge(name, entries, named, rules, ranks, absent, late, time.time()))
+        return sorted(found, key=lambda verdict: verdict.step, reverse=True)
+
+    def _named(self, name: str, entries: dict[str, Entry]) -> dict[str, frozenset[str]]:
+        """What the indexes of a checkpoint name, as far as that is known; who has one is asked."""
+        known: dict[str, frozenset[str]] = {}
+        for host, entry in entries.items():
+            for path, (size, mtime_ns) in entry.files.items():
+                if path.rpartition("/")[2] != judge.INDEX:
+                    continue
+                sign = (f"{name}/{path}", f"{size}.{mtime_ns}")
+                if path in self.indexes.get(sign, {}):
+                    known[path] = self.indexes[sign][path]
+                elif host in self.crew.present() and sign not in self.grepping:
+                    self._grep(host, name, path, sign)
+        return known
+
+    def _grep(self, host: str, name: str, path: str, sign: tuple[str, str]) -> None:
+        words: set[str] = set()
+        self.grepping.add(sign)
+
+        def rows(host: str, message: Message) -> None:
+            words.update(message["files"])
+
+        def end(host: str, message: Message) -> None:
+            self.grepping.discard(sign)
+            if "error" not in message:
+                self.indexes[sign] = {path: frozenset(words)}
+
+        self.crew.ask(host, {"m": "grep", "name": name, "path": path, "pattern": judge.INDEX_NAMES}, end, rows)
+
+    # ── what is done about it ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _accept(self, verdicts: list[Verdict]) -> None:
+        """Whole ones begin their way; what they were taken for and are not any more ends it."""
+        for verdict in verdicts:
+            if not verdict.whole or verdict.name in self.passed:
+                continue
+            transfer = self.transfers.get(verdict.name)
+            if transfer is None:
+                self._seen(verdict.step)
+                self.transfers[verdict.name] = begin(
+                    verdict, self.attempt, self.settings.generation, self.journal, self.crew.hash()
+                )
+                if verdict.differ:
+                    text = f"checkpoint {verdict.step}: {', '.join(verdict.differ[:3])} differ from node to node"
+                    self._warn("differ", f"{text}; that of the first rank is kept")
+            elif not transfer.copying and not transfer.linking and self._has_changed(transfer, verdict):
+                del self.transfers[verdict.name]  # found again, as it is now, by the next look
+        durable = self.state.durable_step()
+        newest = sorted((transfer.step for transfer in self.transfers.values()), reverse=True)[:LINKED]
+        for name, transfer in list(self.transfers.items()):
+            if transfer.step not in newest and transfer is not self.current:
+                self.passed.add(name)  # its links would keep the node's disk full
+                del self.transfers[name]
+                self._forget()
+            elif transfer.step <= durable or transfer.withdrawn:
+                self.mover.cancel(transfer)
+                del self.transfers[name]
+        if self.current is not None and self.transfers.get(self.current.name) is not self.current:
+            self.current = None
+
+    def _has_changed(self, transfer: Transfer, verdict: Verdict) -> bool:
+        """The trainer has written it anew. (What it has pruned is linked aside.)"""
+        return any(
+            path in transfer.files and transfer.files[path] != part and part.host == transfer.files[path].host
+            for path, part in verdict.files.items()
+        )
+
+    def _choose(self, over: bool) -> Transfer | None:
+        """What is begun is ended, then the newest; when nobody writes any more the newest goes first, if it fits."""
+        ready = [transfer for transfer in self.transfers.values() if not self._is_stuck(transfer)]
+        ready.sort(key=lambda transfer: transfer.step, reverse=True)
+        if not ready:
+            return None
+        newest = ready[0]
+        if self.current not in ready or self.current is newest:
+            return newest
+        assert self.current is not None
+        if not over:
+            return self.current
+        left_bytes = self.state.left_s(time.time()) * (self.throughput or 1e12)
+        return self.current if newest.left_bytes() > left_bytes > self.current.left_bytes() else newest
+
+    def _is_stuck(self, transfer: Transfer) -> bool:
+        """Does it need a host that is not there?"""
+        return bool(transfer.left().keys() - self.crew.present())
+
+    def _move(self, over: bool) -> None:
+        if over:
+            for transfer in self.transfers.values():  # no time for long waits
+                transfer.retry_s = min(transfer.retry_s, time.time() + 1)
+        for transfer in self.transfers.values():
+            self.mover.link(transfer)
+        chosen = self._choose(over)
+        if chosen is not self.current and self.current is not None:
+            self.mover.cancel(self.current)
+        self.current = chosen
+        if chosen is None:
+            return
+        self.mover.copy(chosen)
+        busy_s = time.time() - max(chosen.progress_s, chosen.begun_s)
+        if chosen.copying and busy_s > STALL_S + chosen.bytes / max(1.0, self.throughput or 100e6):
+            self._warn("stall", f"checkpoint {chosen.step}: nothing was copied for {busy_s:.0f} s")
+        if chosen.is_copied() and self.child is None and time.time() >= chosen.retry_s:
+            self._commit(chosen)
+
+    # ── what touches the shared file system, in a child ───────────────────────────────────────────────────────────────
+
+    def _start(self, call: Callable[[], Any], end: Callable[[Child], None]) -> None:
+        self.child, self.child_end = Child(call), end
+
+    def _reap(self) -> None:
+        if self.child is None or not self.child.is_over():
+            return
+        child, self.child = self.child, None
+        if child.error == "lost":
+            say("log", "warn", f"sidecar: {child.text}")
+            self.state.write("lost", "")
+        self.child_end(child)
+
+    def _repair(self) -> None:
+        s = self.settings
+
+        def end(child: Child) -> None:
+            self.repaired = not child.error
+            if child.error:
+                self._warn(child.error, child.text)
+                time.sleep(0.1)
+
+        self._start(lambda: publish.repair(s.durable, s.lease, s.generation), end)
+
+    def _commit(self, transfer: Transfer) -> None:
+        s = self.settings
+        files = {path: (part.size, transfer.copied[path]) for path, part in transfer.files.items()}
+        about: dict[str, object] = {"run": s.run, "job": s.job, "restart": s.restart, "attempt": self.attempt}
+        about |= {"written": int(time.time()), "algorithm": transfer.algorithm, "hosts": sorted(transfer.hosts)}
+        text = publish.manifest(transfer.step, files, about)
+        sizes = {path: size for path, (size, _) in files.items()}
+
+        def call() -> None:
+            publish.commit(s.durable, transfer.into, transfer.name, text, sizes, s.lease, s.generation)
+            # Here, and not by the coordinator: it may be killed before it hears of it.
+            self.state.write("durable_step", f"{transfer.step}\n")
+
+        self._start(call, lambda child: self._committed(transfer, child))
+
+    def _committed(self, transfer: Transfer, child: Child) -> None:
+        if child.error == "torn":
+            # Somebody removed what had been copied: nothing of it is believed any more.
+            transfer.copied = {}
+            self.journal.drop(transfer.key)
+        if child.error:
+            self.mover.back_off(transfer)
+            self._warn(child.error, f"checkpoint {transfer.step}: {child.text}")
+            return
+        seconds = max(time.time() - transfer.begun_s, 0.001)
+        self.throughput = transfer.bytes / seconds
+        self.warned.clear()
+        whole_s = round(time.time() - transfer.seen_s)
+        say("event", "checkpoint_durable", f"step:={transfer.step}", f"bytes:={transfer.bytes}", f"seconds:={whole_s}")
+        say("log", "info", f"checkpoint {transfer.step} is durable ({transfer.bytes} bytes in {seconds:.0f} s)")
+        self.transfers.pop(transfer.name, None)
+        self._tidy(transfer.step)
+        s = self.settings
+        self._start(
+            lambda: publish.prune(s.durable, s.prefix, s.keep, s.lease, s.generation),
+            lambda child: self._warn(child.error, child.text) if child.error else None,
+        )
+
+    def _tidy(self, step: int) -> None:
+        """Remove links aside of what is not on its way, and old local checkpoints."""
+        self.kept.append(step)
+        self.transfers = {name: transfer for name, transfer in self.transfers.items() if transfer.step > step}
+        self.journal.forget({transfer.key for transfer in self.transfers.values()})
+        self._forget()
+
+    def _forget(self) -> None:
+        keep = sorted(transfer.key for transfer in self.transfers.values())
+        for host in self.crew.present():
+            self.crew.ask(host, {"m": "forget", "keep": keep, "remove": []}, lambda host, message: None)
+
+    def _make_room(self) -> None:
+        """Now and then: let nodes whose disks fill remove what is durable and old."""
+        for host in self.crew.present():
+            view = self.crew.views.get(host)
+            if view is None or not view.old or time.time() - self.room_s.get(host, 0) < 2:
+                continue
+            self.room_s[host] = time.time()
+            need = ROOM * max((sum(s for s, _ in e.files.values()) for e in view.entries.values()), default=0)
+            question: Message = {"m": "forget", "keep": sorted(t.key for t in self.transfers.values())}
+            self.crew.ask(host, question | {"remove": view.old, "need": need}, lambda host, message: None)
+
+    def _above(self) -> int:
+        """Steps up to this one are of no interest on a node any more."""
+        keep = self.settings.local_keep
+        return self.kept[-keep] - 1 if keep and len(self.kept) >= keep else -1
+
+    # ── the loop ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def tick(self, limit_s: float = 0.2) -> None:
+        """Hear, look, judge, move."""
+        self.crew.serve(limit_s)
+        self._reap()
+        ranks, rules = self.state.ranks(), self._rules()
+        wanted = " ".join(self.state.words("drain_wanted"))
+        over = bool(wanted) and not ranks.running
+        now = time.time()
+        if now - self.looked_s > (0.2 if over else min(1.0, self.settings.look_s)):
+            self.looked_s = now
+            self.crew.look(self._above())
+        if not self.repaired:
+            if self.child is None:
+                self._repair()
+            return
+        verdicts = self.verdicts(ranks, rules) if self._is_fresh(ranks) else []
+        self._accept(verdicts)
+        self._move(over)
+        self._make_room()
+        if over and wanted != self.drained:
+            self._end_drain(wanted, ranks, verdicts)
+
+    def _end_drain(self, wanted: str, ranks: Ranks, verdicts: list[Verdict]) -> None:
+        """Nothing is left to copy, or nothing that can still be had: what is torn is named."""
+        if (self.state.folder / "lost").exists():
+            self._drained(wanted)
+        if not self.crew.present() or not self._is_fresh(ranks) or self.child is not None:
+            return
+        absent, late = self._absent(self._rules(), ranks)
+        if absent - late:
+            return  # who knows what they have
+        pending = [t for t in self.transfers.values() if not (self._is_stuck(t) and self._lost_hosts(t) <= late)]
+        durable = self.state.durable_step()
+        open_ = [v for v in verdicts if not v.whole and not v.torn and v.step > durable]
+        if pending or open_:
+            return
+        for transfer in self.transfers.values():
+            self._tear(transfer.step, transfer.name, [f"{host} is gone" for host in sorted(self._lost_hosts(transfer))])
+        for verdict in verdicts:
+            if verdict.torn and verdict.step > durable:
+                self._tear(verdict.step, verdict.name, list(verdict.missing))
+        self._drained(wanted)
+
+    def _lost_hosts(self, transfer: Transfer) -> set[str]:
+        return set(transfer.left().keys() - self.crew.present())
+
+    def _tear(self, step: int, name: str, missing: list[str]) -> None:
+        if name in self.torn:
+            return
+        self.torn[name] = tuple(missing)
+        text = f"checkpoint {step} could not be completed: {'; '.join(missing[:4])}"
+        say("log", "warn", text)
+        say("event", "checkpoint_torn", f"step:={step}", f"why={'; '.join(missing[:4])}")
+
+    def _drained(self, wanted: str) -> None:
+        self.drained = wanted
+        say("drained", wanted)
+
+    def _keep_agent(self) -> None:
+        """This node's agent is there, or started again."""
+        s = self.settings
+        if (self.agent is None or self.agent.poll() is not None) and time.time() - self.agent_s > 1:
+            self.agent_s = time.time()
+            text = s.local / "agent.py"
+            words = ["127.0.0.1", str(self.crew.port), s.hosts[0], str(s.local), str(s.ckpt_dir), s.prefix]
+            self.agent = start_agent(text, s.python or sys.executable, [*words, str(s.durable)], self.token)
+
+    def run(self) -> None:
+        """Until our parent or the job's folder is gone."""
+        parent, beat_s = os.getppid(), 0.0
+        while os.getppid() == parent and self.settings.state.is_dir():
+            self._keep_agent()
+            self.tick()
+            if time.time() - beat_s > 1:
+                beat_s = time.time()
+                self.state.write("sidecar_beat", f"{int(beat_s)}\n")
+
+
+def main(environ: dict[str, str]) -> None:
+    """As lib/courier.sh starts it."""
+    from outlast.sidecar import settings as settings_module
+    from outlast.sidecar.child import die_with_parent
+
+    die_with_parent()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # some process trackers send it to all of a job
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    os.nice(5)
+    settings = settings_module.from_env(environ)
+    text = Path(agent.__file__).read_text()
+    (settings.local / "agent.py").write_text(text)
+    Coordinator(settings, environ["OUTLAST_AGENT_TOKEN"]).run()

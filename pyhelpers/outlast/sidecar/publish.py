@@ -1,0 +1,155 @@
+"""What makes a copied checkpoint a durable one: the manifest, last, by rename, under the lease.
+
+All of it runs in children of the coordinator (child.py), for the shared file system may hang.
+"""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+MANIFEST = "MANIFEST.json"
+GENERATION = re.compile(r"[0-9]{6}")
+
+
+class LeaseLostError(Exception):
+    """The run is another job's."""
+
+
+class TornError(Exception):
+    """What lies there is not what was copied."""
+
+
+def manifest(step: int, files: dict[str, tuple[int, str]], about: dict[str, object]) -> str:
+    """The text of a MANIFEST.json; `files` are bytes and hash by path.
+
+    Its first line holds what Bash reads (lib/checkpoint.sh): number of files and bytes, side by side.
+    """
+    head = {"step": step, "files": len(files), "bytes": sum(size for size, _ in files.values()), "manifest": 2, **about}
+    rows = [
+        json.dumps({"path": path, "bytes": size, "hash": digest}, separators=(",", ":"))
+        for path, (size, digest) in sorted(files.items())
+    ]
+    start = json.dumps(head, separators=(",", ":")).removesuffix("}")
+    return start + ',\n  "list":[\n    ' + ",\n    ".join(rows) + "\n  ]}\n"
+
+
+def newest_lease(lease: Path) -> str:
+    """The highest generation there is. Raises: OSError: the folder can't be read, or holds none."""
+    found = [name for name in os.listdir(lease) if GENERATION.fullmatch(name)]
+    if not found:
+        raise FileNotFoundError(f"{lease} holds no lease")
+    return max(found)
+
+
+def check_lease(lease: Path, generation: str) -> None:
+    """Nothing, if the run is still ours. Raises: LeaseLostError, OSError."""
+    if newest_lease(lease) != generation:
+        raise LeaseLostError(f"lease {generation} is not the newest any more")
+
+
+def _walk(top: Path) -> Iterator[tuple[str, int, Path]]:
+    for folder, _, names in os.walk(top, onerror=_raise):
+        for name in names:
+            path = Path(folder, name)
+            yield str(path.relative_to(top)), path.lstat().st_size, path
+
+
+def _raise(err: OSError) -> None:
+    raise err
+
+
+def settle_files(top: Path, sizes: dict[str, int]) -> None:
+    """Remove what does not belong there. Raises: TornError: a file is missing or has another size; OSError."""
+    found = set()
+    for name, size, path in list(_walk(top)):
+        if name not in sizes:
+            path.unlink()
+        elif size != sizes[name]:
+            raise TornError(f"{name} has {size} bytes of {sizes[name]}")
+        else:
+            found.add(name)
+    if lacking := sorted(sizes.keys() - found):
+        raise TornError(f"{lacking[0]} is missing")
+
+
+def commit(durable: Path, into: str, name: str, text: str, sizes: dict[str, int], lease: Path, generation: str) -> None:
+    """Publish what lies in `into` under `name`. The lease is looked at last.
+
+    Raises: LeaseLostError, TornError, OSError: nothing is published then, except when only the last flush failed.
+    """
+    top = durable / into
+    settle_files(top, sizes)
+    _sync_folders(top)
+    new = top / f"{MANIFEST}.new"
+    with new.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    check_lease(lease, generation)
+    new.rename(top / MANIFEST)
+    _sync(top)
+    _replace(durable, into, name)
+
+
+def _replace(durable: Path, into: str, name: str) -> None:
+    """Between its two renames `into` is whole: `repair` ends what was cut off there."""
+    trash = durable / f".trash-{name}"
+    if os.path.lexists(durable / name):
+        shutil.rmtree(trash, ignore_errors=True)
+        (durable / name).rename(trash)
+    (durable / into).rename(durable / name)
+    _sync(durable)
+    shutil.rmtree(trash, ignore_errors=True)
+
+
+def _sync(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _sync_folders(top: Path) -> None:
+    for folder, _, _ in os.walk(top, onerror=_raise):
+        _sync(Path(folder))
+
+
+def repair(durable: Path, lease: Path, generation: str) -> None:
+    """As the run's owner: publish what was cut off between its manifest and its name; remove what others left half.
+
+    Raises: LeaseLostError, OSError.
+    """
+    check_lease(lease, generation)
+    for path in sorted(durable.glob(".incoming-*")):
+        whole = re.fullmatch(r"\.incoming-(.+)\.([0-9]{6})\.[0-9]+", path.name)
+        if whole and (path / MANIFEST).exists() and not os.path.lexists(durable / whole[1]):
+            path.rename(durable / whole[1])
+        elif not whole or whole[2] != generation:
+            shutil.rmtree(path, ignore_errors=True)
+    for path in durable.glob(".trash-*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def prune(durable: Path, prefix: str, keep: int, lease: Path, generation: str) -> list[int]:
+    """The steps that were removed: all with a manifest but the newest `keep`; renamed first.
+
+    Raises: LeaseLostError, OSError.
+    """
+    found = []
+    for path in durable.iterdir():
+        digits = re.match(r"[0-9]+", path.name.removeprefix(prefix)) if path.name.startswith(prefix) else None
+        if digits and (path / MANIFEST).exists():
+            found.append((int(digits[0]), path))
+    removed = []
+    for step, path in sorted(found, reverse=True)[max(1, keep) :]:
+        check_lease(lease, generation)
+        trash = durable / f".trash-{path.name}"
+        shutil.rmtree(trash, ignore_errors=True)
+        path.rename(trash)
+        shutil.rmtree(trash, ignore_errors=True)
+        removed.append(step)
+    return removed

@@ -1,0 +1,216 @@
+"""The sidecar with several hosts, each a folder and an agent of its own."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sidecar_cluster import Cluster, wait_for
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path)
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path, hosts=3)
+    yield cluster
+    cluster.stop()
+
+
+def test_a_whole_checkpoint_becomes_durable_while_training_goes_on(one: Cluster) -> None:
+    one.start()
+    content = one.save(20, size=20_000_000)
+    one.wait_durable(20)
+    one.assert_holds(20, content)
+    wait_for(lambda: one.events("checkpoint_durable"), "the event")
+    assert one.events("checkpoint_local") == [["step:=20"]]
+    assert one.events("checkpoint_durable")[0][:2] == ["step:=20", f"bytes:={sum(map(len, content.values()))}"]
+    assert (one.state / "durable_step").read_text() == "20\n"
+    assert (one.state / "local_step").read_text().startswith("20 ")
+
+
+def test_what_is_being_written_is_not_copied(one: Cluster) -> None:
+    one.start()
+    one.save(20)
+    one.wait_durable(20)
+    (one.folder("h0") / "step-40").mkdir()
+    (one.folder("h0") / "step-40/model.bin").write_bytes(b"half")
+    one.end(1)
+    one.drain()
+    assert one.durable_steps() == [20]
+    assert one.events("checkpoint_torn") == [["step:=40", "why=last.json is missing"]]
+
+
+def test_a_checkpoint_that_is_one_file_lies_in_a_folder_of_its_name(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, CKPT_COMPLETE="")
+    try:
+        cluster.start()
+        (cluster.folder("h0") / "step-20.ckpt").write_bytes(b"weights")
+        wait_for((cluster.run / "checkpoints/step-20.ckpt/MANIFEST.json").exists, "the manifest")
+        assert (cluster.run / "checkpoints/step-20.ckpt/step-20.ckpt").read_bytes() == b"weights"
+    finally:
+        cluster.stop()
+
+
+def test_the_parts_of_all_hosts_come_together(three: Cluster) -> None:
+    three.start()
+    content = three.save_sharded(20, size=3_000_000)
+    three.wait_durable(20)
+    three.assert_holds(20, content)
+
+
+def test_a_checkpoint_that_lacks_a_part_is_torn_and_its_node_is_named(three: Cluster) -> None:
+    three.start()
+    content = three.save_sharded(20)
+    three.wait_durable(20)
+    three.save_sharded(40, torn="h2")
+    three.end(1)
+    three.drain()
+    assert three.durable_steps() == [20]
+    three.assert_holds(20, content)
+    assert three.events("checkpoint_torn") == [["step:=40", "why=h2 has not __2_0.distcp, __2_1.distcp"]]
+
+
+def test_parts_without_an_index_are_never_taken_for_whole(three: Cluster) -> None:
+    three.start()
+    three.save_sharded(20, index=False)
+    three.end(1)
+    three.drain()
+    assert three.durable_steps() == []
+
+
+def test_a_node_that_is_lost_before_its_part_was_copied_tears_the_checkpoint_and_the_one_before_stays(
+    three: Cluster,
+) -> None:
+    three.start()
+    three.save_sharded(20)
+    three.wait_durable(20)
+    three.kill("h1")
+    three.save_sharded(40)
+    three.end(1)
+    three.drain()
+    assert three.durable_steps() == [20]
+    assert "h1" in three.events("checkpoint_torn")[0][1]
+
+
+def test_a_node_that_is_lost_after_its_part_was_copied_costs_nothing(three: Cluster) -> None:
+    three.settings["CKPT_WRITERS"] = 1
+    three.settings["CKPT_MIB_PER_S"] = 8
+    three.start()
+    content = three.save_sharded(20, size=4_000_000)
+    copied = three.state / "sidecar.copied"
+    wait_for(lambda: copied.exists() and copied.read_text().count('"h1"') == 2, "the part of h1")
+    three.kill("h1")
+    three.kill("h0")
+    three.start_coordinator()
+    three.wait_durable(20)
+    three.assert_holds(20, content)
+
+
+def test_an_agent_that_is_killed_goes_on_where_it_was(three: Cluster) -> None:
+    three.settings["CKPT_MIB_PER_S"] = 24
+    three.start()
+    content = three.save_sharded(20, size=20_000_000)
+    part = three.run / "checkpoints/.incoming-step-20.000001.1/__1_0.distcp"
+    wait_for(lambda: part.exists() and part.stat().st_size > 0, "a part of it")
+    three.kill("h1")
+    three.start_agent("h1")
+    three.wait_durable(20)
+    three.assert_holds(20, content)
+
+
+def test_what_the_trainer_prunes_during_the_copy_is_copied_all_the_same(one: Cluster) -> None:
+    one.settings["CKPT_MIB_PER_S"] = 20
+    one.start()
+    content = one.save(20, size=40_000_000)
+    wait_for(lambda: list((one.root / "h0/aside").glob("step-20.1/last.json")), "the links")
+    for path in (one.folder("h0") / "step-20").rglob("*.*"):
+        path.unlink()
+    one.wait_durable(20)
+    one.assert_holds(20, content)
+
+
+def test_the_newest_goes_first_when_nobody_writes_any_more(one: Cluster) -> None:
+    one.settings["CKPT_MIB_PER_S"] = 20
+    one.start()
+    one.save(20, size=60_000_000)
+    incoming = one.run / "checkpoints/.incoming-step-20.000001.1"
+    wait_for(incoming.exists, "the copy of the first")
+    one.save(40, size=1000)
+    one.end()
+    one.drain()
+    assert one.durable_steps() == [40]
+    assert one.events("checkpoint_durable")[0][0] == "step:=40"
+
+
+def test_a_job_that_lost_the_run_publishes_nothing(one: Cluster) -> None:
+    one.start()
+    one.save(20)
+    one.wait_durable(20)
+    (one.run / "lease/000002").write_text("job=8")
+    one.save(40)
+    wait_for((one.state / "lost").exists, "the loss")
+    one.end()
+    one.drain()
+    assert one.durable_steps() == [20]
+
+
+def test_only_the_newest_stay(one: Cluster) -> None:
+    one.settings["CKPT_KEEP"] = 2
+    one.start()
+    for step in (20, 40, 60, 80):
+        one.save(step)
+        one.wait_durable(step)
+    wait_for(lambda: one.durable_steps() == [60, 80], "the two newest")
+    wait_for(lambda: not list((one.root / "h0").glob("aside/*")), "an empty folder aside")
+    # There is room, and the trainer may want them.
+    assert len(list(one.folder("h0").iterdir())) == 4
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a file system of a few MB")
+def test_on_a_node_without_room_only_the_two_newest_stay(one: Cluster) -> None:
+    one.start()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=9m", "tmpfs", one.folder("h0")], check=True)
+    try:
+        for step in (20, 40, 60):
+            one.save(step, size=2_000_000)
+            one.wait_durable(step)
+        wait_for(lambda: {path.name for path in one.folder("h0").iterdir()} == {"step-40", "step-60"}, "room")
+    finally:
+        one.stop()
+        subprocess.run(["umount", "-l", one.folder("h0")], check=True)
+
+
+def test_the_next_launch_writes_the_same_step_anew(one: Cluster) -> None:
+    one.settings["CKPT_MIB_PER_S"] = 4
+    one.start()
+    one.save(20, size=40_000_000)
+    wait_for((one.run / "checkpoints/.incoming-step-20.000001.1/model.bin").exists, "the copy")
+    one.end(1)
+    (one.folder("h0") / "step-20").rename(one.folder("h0") / ".unused")
+    one.launch(2)
+    content = one.save(20, size=4_000_000, seed=1)
+    one.wait_durable(20)
+    one.assert_holds(20, content)
+
+
+def test_a_drain_with_nothing_to_do_is_over_at_once(one: Cluster) -> None:
+    one.start()
+    one.end()
+    one.drain(10)
+
+
+def test_it_ends_with_its_job(three: Cluster) -> None:
+    three.start()
+    three.save_sharded(20)
+    three.wait_durable(20)
+    three.state.rename(three.root / "gone")
+    wait_for(lambda: three.processes["h0"].poll() is not None, "the coordinator's end")
+    (three.root / "h1").rename(three.root / "h1.gone")
+    wait_for(lambda: three.processes["h1"].poll() is not None, "the agent's end")
