@@ -148,6 +148,7 @@ _ol_attempt_rank_text() {
 _ol_attempt_launch() { # MASTER
   local text
   text=$(_ol_attempt_rank_text)
+  printf '%d %s\n' "$OUTLAST_ATTEMPT" "$OUTLAST_NODE_LIST" >"$OUTLAST_STATE/attempt"
   printf 'running\n' >"$OUTLAST_STATE/ranks"
   (
     trap - TERM USR1 EXIT

@@ -2,7 +2,8 @@
 # lib/courier.sh - what goes between the node and the shared file system while training runs
 #
 # Two processes of their own, because a shared file system can freeze for minutes and the watch must not:
-# the courier carries small things (ledger, logs, people's wishes, the lease), the sidecar carries checkpoints.
+# the courier carries small things (ledger, logs, people's wishes, the lease), the sidecar carries checkpoints, by
+# Python where that works (lib/coordinator.sh), else by itself.
 #
 # Functions
 #   ol_courier_start / ol_courier_stop     both processes; start leaves alone what is there
@@ -18,7 +19,7 @@
 #          OUTLAST_STATE/lost              the lease is another job's
 #          OUTLAST_STATE/local_step        newest complete checkpoint where the trainer writes, with its time
 #          OUTLAST_STATE/durable_step      newest durable one that this job made
-# Needs    log, bounded, ledger, lease, checkpoint
+# Needs    log, bounded, ledger, lease, checkpoint, coordinator
 # Sourcing it defines the functions above and does nothing else.
 
 # attempt.2.log is RUN/logs/JOB.RESTART.2.log, job.log is RUN/logs/JOB.RESTART.log
@@ -128,6 +129,10 @@ _ol_sidecar_loop() { # MAIN_PID
   trap '' TERM USR1
   cd / || return
   while kill -0 "$1" 2>/dev/null && [[ -d $OUTLAST_STATE ]]; do
+    if ol_coordinator_serves; then
+      ol_bounded_nap 0.5
+      continue
+    fi
     wanted=''
     read -r wanted 2>/dev/null <"$OUTLAST_STATE/drain_wanted"
     if [[ -z $wanted ]]; then

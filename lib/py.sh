@@ -3,6 +3,7 @@
 #
 # Functions
 #   ol_py SEC VERB ARGS...   run `outlast VERB ARGS` for at most SEC seconds. What fails costs a warning, never the run
+#   ol_py_become VERB ARGS...   become `outlast VERB ARGS`, without a limit (exec): call it in a subshell
 #   ol_py_install            keep the run's own copy of the helpers (RUN/tool/VERSION), made by its first job
 #
 # Reads    OUTLAST_PYTHON (an interpreter), OUTLAST_PYTHON_PATH (that of outlast's environment), OUTLAST_ROOT,
@@ -17,6 +18,10 @@ ol_py() {
     status=$?
   ((status == 0)) || ol_log_warn "outlast $1 did not work (status $status): $(tail -n 1 "$OUTLAST_STATE/py.err" 2>/dev/null)"
   return 0
+}
+
+ol_py_become() {
+  cd / && PYTHONPATH=$OUTLAST_RUN_DIR/tool/$OUTLAST_VERSION PYTHONDONTWRITEBYTECODE=1 exec "$OUTLAST_PYTHON" -m outlast "$@"
 }
 
 ol_py_install() {

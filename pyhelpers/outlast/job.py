@@ -16,6 +16,8 @@ class Checkpoint:
 
     storage: str = schema.choice("shared", "local")
     keep: int = 3
+    max_writers: int = 16
+    bandwidth_mib_s: int = 0
     interval_s: int = 0
     quiet_s: int = 60
     prefix: str = ""
@@ -261,6 +263,8 @@ def _check_times(job: Job) -> None:
 def _check_storage(job: Job, site: Site) -> None:
     if job.checkpoint.keep < 1:
         raise Refused(f"checkpoint.keep = {job.checkpoint.keep} would keep none; type 1 or more (3 is usual)")
+    if job.checkpoint.max_writers < 1:
+        raise Refused("checkpoint.max_writers = 0 would let no node write; type 1 or more (16 is usual)")
     if job.checkpoint.storage == "shared":
         return
     if not site.local_is_disk:

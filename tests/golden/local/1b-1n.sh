@@ -47,6 +47,8 @@ OUTLAST_CKPT_PREFIX='checkpoint-'
 OUTLAST_CKPT_COMPLETE='trainer_state.json'
 OUTLAST_CKPT_QUIET_S=30
 OUTLAST_CKPT_KEEP=3
+OUTLAST_CKPT_WRITERS=16
+OUTLAST_CKPT_MIB_PER_S=0
 OUTLAST_CKPT_INTERVAL_S=1800
 
 OUTLAST_MARGIN_S=300
@@ -97,7 +99,7 @@ main() {
 #   OUTLAST_STATE     in that folder on the first node: this job's state and its own log
 # What follows: the parts of main; this job and its site; the tools, a file each ("# lib/NAME.sh -"):
 #   an attempt   attempt watch stop ending decide guard successor settle
-#   beside it    deadline pulse courier checkpoint progress lease run history ledger
+#   beside it    deadline pulse courier coordinator checkpoint progress lease run history ledger
 #   below them   environment shim mail py bounded log scheduler/local
 
 # lib/main.sh - the parts of a job's story, in the order in which main tells them
@@ -163,7 +165,10 @@ ol_site_env() {
 # Needs    log
 
 # lib/courier.sh - what goes between the node and the shared file system while training runs
-# Needs    log, bounded, ledger, lease, checkpoint
+# Needs    log, bounded, ledger, lease, checkpoint, coordinator
+
+# lib/coordinator.sh - the Python that makes checkpoints durable (docs/sidecar.md), started, watched, listened to
+# Needs    log, bounded, ledger, environment, py
 
 # lib/checkpoint.sh - checkpoints that one rank writes: node-local while training, durable beside it
 # Needs    log, bounded, ledger

@@ -1,0 +1,130 @@
+# shellcheck shell=bash
+# lib/coordinator.sh - the Python that makes checkpoints durable (docs/sidecar.md), started, watched, listened to
+#
+# For storage on the nodes. Where there is no Python, or it fails again and again, lib/courier.sh copies by itself what
+# the first node has. All of it runs in the sidecar's process, and ends with it.
+#
+# Functions
+#   ol_coordinator_serves   is it at work (started now, or again)? 1: no, or not yet: Bash has to copy
+#
+# Files    OUTLAST_STATE/sidecar_port   where the agents find it
+#          OUTLAST_STATE/sidecar_beat   UTC seconds of its last sign of life
+# Reads    OUTLAST_STORAGE OUTLAST_STATE OUTLAST_LOCAL OUTLAST_RUN_DIR OUTLAST_VERSION OUTLAST_HOSTS OUTLAST_LAUNCHER
+# Needs    log, bounded, ledger, environment, py
+# Sourcing it defines the functions above and does nothing else.
+
+ol_coordinator_serves() {
+  [[ $OUTLAST_STORAGE == local ]] || return 1
+  if [[ -n ${OL_COORDINATOR_PID:-} ]]; then
+    if _ol_coordinator_lives; then
+      _ol_coordinator_agents
+      return 0
+    fi
+    _ol_coordinator_failed
+  fi
+  ((${OL_COORDINATOR_FAILS:-0} < 5)) || return 1
+  # The run's first job may still be making the tools that it starts.
+  ol_shared test -e "$OUTLAST_RUN_DIR/tool/$OUTLAST_VERSION/outlast/sidecar/coordinator.py" || return 1
+  _ol_coordinator_start
+}
+
+# Its first sign of life may take a while: Python reads itself from the shared file system.
+_ol_coordinator_lives() {
+  local beat_s='' now_s
+  kill -0 "$OL_COORDINATOR_PID" 2>/dev/null || return 1
+  read -r beat_s 2>/dev/null <"$OUTLAST_STATE/sidecar_beat"
+  printf -v now_s '%(%s)T' -1
+  ((now_s - ${beat_s:-$OL_COORDINATOR_S} < 60))
+}
+
+# One that has worked for ten minutes has earned a new start.
+_ol_coordinator_failed() {
+  local now_s
+  printf -v now_s '%(%s)T' -1
+  ((now_s - OL_COORDINATOR_S < 600)) || OL_COORDINATOR_FAILS=0
+  OL_COORDINATOR_FAILS=$((${OL_COORDINATOR_FAILS:-0} + 1))
+  kill -s KILL "$OL_COORDINATOR_PID" 2>/dev/null
+  OL_COORDINATOR_PID=''
+  ol_log_warn "the sidecar's Python ended: $(tail -n 1 "$OUTLAST_STATE/coordinator.err" 2>/dev/null)"
+  ((OL_COORDINATOR_FAILS < 5)) || ol_ledger_add warned text="the sidecar's Python ended $OL_COORDINATOR_FAILS times: Bash copies now"
+}
+
+# Its own and the agents' secret, in no command line: other users of a node may read those.
+_ol_coordinator_token() {
+  local file=$OUTLAST_STATE/sidecar_token token=''
+  [[ -s $file ]] || (umask 077 && od -An -N16 -tx1 /dev/urandom | tr -d ' \n' >"$file" && echo >>"$file")
+  read -r token <"$file"
+  printf '%s\n' "$token"
+}
+
+_ol_coordinator_start() {
+  local says=$OUTLAST_STATE/coordinator.says token
+  token=$(_ol_coordinator_token)
+  rm -f "$says" "$OUTLAST_STATE/sidecar_beat"
+  mkfifo "$says" || return
+  printf -v OL_COORDINATOR_S '%(%s)T' -1
+  _ol_coordinator_listen <"$says" &
+  (
+    local IFS=,
+    export OUTLAST_AGENT_TOKEN=$token OUTLAST_HOST_LIST="${OUTLAST_HOSTS[*]}"
+    export OUTLAST_STATE OUTLAST_LOCAL OUTLAST_RUN_DIR OUTLAST_CKPT_DIR OUTLAST_RUN OUTLAST_JOB_ID OUTLAST_RESTART OUTLAST_GENERATION
+    export OUTLAST_CKPT_PREFIX OUTLAST_CKPT_COMPLETE OUTLAST_CKPT_QUIET_S OUTLAST_CKPT_KEEP OUTLAST_SHARDED OUTLAST_RANKS_PER_NODE
+    export OUTLAST_CKPT_WRITERS OUTLAST_CKPT_MIB_PER_S
+    ol_py_become sidecar
+  ) >"$says" 2>"$OUTLAST_STATE/coordinator.err" </dev/null &
+  OL_COORDINATOR_PID=$!
+}
+
+# What it says, a line a time, in words with tabs between (pyhelpers/outlast/sidecar/coordinator.py). `drained` comes
+# behind the events that it is about, so it is written here: who waits for it may count on the ledger.
+_ol_coordinator_listen() {
+  local words
+  while IFS=$'\t' read -r -a words; do
+    case ${words[0]:-} in
+      event) [[ ${words[1]:-} =~ ^(checkpoint_local|checkpoint_durable|checkpoint_torn|warned)$ ]] && ol_ledger_add "${words[@]:1}" ;;
+      log) if [[ ${words[1]:-} == warn ]]; then ol_log_warn "${words[2]:-}"; else ol_log_info "${words[2]:-}"; fi ;;
+      drained) printf '%s\n' "${words[1]:-}" >"$OUTLAST_STATE/drain_done" ;;
+    esac
+  done
+}
+
+# An agent on each other node, as one step beside the training. A launcher that ends is started again, a little
+# later each time; those that are still there go on meanwhile.
+_ol_coordinator_agents() {
+  local now_s address port others text token=''
+  ((${#OUTLAST_HOSTS[@]} > 1)) && [[ -s $OUTLAST_STATE/sidecar_port && -s $OUTLAST_LOCAL/agent.py ]] || return 0
+  [[ -z ${OL_AGENTS_PID:-} ]] || ! kill -0 "$OL_AGENTS_PID" 2>/dev/null || return 0
+  printf -v now_s '%(%s)T' -1
+  ((now_s >= ${OL_AGENTS_AT_S:-0})) || return 0
+  OL_AGENTS_WAIT_S=$((${OL_AGENTS_WAIT_S:-1} < 60 ? ${OL_AGENTS_WAIT_S:-1} * 2 : 60))
+  OL_AGENTS_AT_S=$((now_s + OL_AGENTS_WAIT_S))
+  address=$(ol_environment_master "${OUTLAST_HOSTS[0]}" 2>/dev/null) || return 0
+  read -r port <"$OUTLAST_STATE/sidecar_port"
+  others=$(_ol_coordinator_others)
+  [[ -n $others ]] || return 0
+  text=$(<"$OUTLAST_LOCAL/agent.py")
+  # These launchers carry no environment.
+  [[ ${OUTLAST_LAUNCHER:-} != mpich-* ]] || token=$(_ol_coordinator_token)
+  # shellcheck disable=SC2016 # expanded on the node
+  (
+    OUTLAST_AGENT_TOKEN=$(_ol_coordinator_token)
+    export OUTLAST_AGENT_TOKEN
+    ol_sched_on_each "$OUTLAST_WALLTIME_S" "$others" bash -c 'export OUTLAST_AGENT_TOKEN=${OUTLAST_AGENT_TOKEN:-$1}
+      umask 077; mkdir -p "$5/checkpoints" && printf "%s\n" "$2" >"$5/agent.py" || exit
+      for p in /usr/bin/python3 python3 "$9"; do
+        ! "$p" -c "import sys; sys.exit(sys.version_info < (3, 6))" 2>/dev/null || exec "$p" -I "$5/agent.py" "$3" "$4" "${SLURMD_NODENAME:-$HOSTNAME}" "${@:5:4}"
+      done; echo "outlast: no Python 3.6 or newer on $HOSTNAME" >&2; exit 1' outlast-agent \
+      "$token" "$text" "$address" "$port" "$OUTLAST_LOCAL" "$OUTLAST_CKPT_DIR" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_RUN_DIR/checkpoints" "$OUTLAST_PYTHON"
+  ) >"$OUTLAST_STATE/agents.log" 2>&1 </dev/null &
+  OL_AGENTS_PID=$!
+}
+
+# A launcher may wait for a dead node for ever; those that the scheduler calls down are left out.
+_ol_coordinator_others() {
+  local host list='' down=''
+  ((${OL_AGENTS_WAIT_S:-0} <= 2)) || down=$(ol_sched_down_nodes "${OUTLAST_HOSTS[@]:1}")
+  for host in "${OUTLAST_HOSTS[@]:1}"; do
+    [[ $'\n'$down$'\n' == *$'\n'"$host"$'\n'* ]] || list+=${list:+,}$host
+  done
+  printf '%s\n' "$list"
+}
