@@ -42,7 +42,8 @@ def test_jinja2_lives_in_render() -> None:
 
 @pytest.mark.parametrize("package", ["filelock", "psutil", "xxhash"])
 def test_a_package_has_one_home(package: str) -> None:
-    assert len(users_of(package)) <= 1
+    alone = {"sidecar/agent.py"}  # it runs on nodes that have no other file of ours
+    assert len(users_of(package) - alone) <= 1
 
 
 def test_numpy_lives_in_the_demo_and_where_values_are_counted() -> None:

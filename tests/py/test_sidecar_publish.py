@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from sidecar_cluster import verify
 
+from outlast.checkpoint import manifest
+from outlast.checkpoint.manifest import Item, Manifest
 from outlast.sidecar import agent, publish
 
 FILES = {"a": b"one", "sub/b": b"two"}
@@ -37,9 +39,10 @@ def commit(run: Path, name: str = "step-20", files: dict[str, bytes] = FILES, ge
     for path, content in files.items():
         made = agent.new_hash("blake2b")
         made.update(content)
-        hashes[path] = (len(content), made.hexdigest())
+        hashes[path] = made.hexdigest()
     step = int(name.removeprefix("step-"))
-    text = publish.manifest(step, hashes, {"run": "demo", "algorithm": "blake2b"})
+    items = tuple(Item(path, len(content), hashes[path]) for path, content in files.items())
+    text = manifest.render(Manifest(step=step, list=items, run="demo", algorithm="blake2b"))
     sizes = {path: len(content) for path, content in files.items()}
     publish.commit(run / "checkpoints", into, name, text, sizes, run / "lease", generation)
 
@@ -131,14 +134,21 @@ def test_prune_keeps_the_newest_by_number_and_never_what_has_no_manifest(run: Pa
         commit(run, f"step-{step}")
     (run / "checkpoints/step-10").mkdir()
     (run / "checkpoints/mine").mkdir()
-    assert publish.prune(run / "checkpoints", "step-", 3, run / "lease", "000003") == [80]
+    assert publish.prune(run / "checkpoints", "step-", 3, run / "lease", "000003") == ["step-80"]
     assert names(run) == ["mine", "step-10", "step-100", "step-110", "step-90"]
 
 
+def test_prune_keeps_what_a_person_has_pinned(run: Path) -> None:
+    for step in (80, 90, 100):
+        commit(run, f"step-{step}")
+    (run / "checkpoints/.step-80.pinned").write_text("for the paper")
+    assert publish.prune(run / "checkpoints", "step-", 1, run / "lease", "000003") == ["step-90"]
+
+
 def test_prune_of_a_job_that_lost_the_run_removes_nothing(run: Path) -> None:
-    for step in (80, 90):
+    for step in (70, 80, 90):
         commit(run, f"step-{step}")
     (run / "lease/000004").write_text("")
     with pytest.raises(publish.LeaseLostError):
         publish.prune(run / "checkpoints", "step-", 1, run / "lease", "000003")
-    assert names(run) == ["step-80", "step-90"]
+    assert names(run) == ["step-70", "step-80", "step-90"]

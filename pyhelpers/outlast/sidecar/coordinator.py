@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from outlast.checkpoint import manifest
+from outlast.checkpoint.manifest import Item, Manifest
 from outlast.sidecar import agent, judge, publish
 from outlast.sidecar.agent import Message
 from outlast.sidecar.child import Child
@@ -290,11 +292,19 @@ class Coordinator:
 
     def _commit(self, transfer: Transfer) -> None:
         s = self.settings
-        files = {path: (part.size, transfer.copied[path]) for path, part in transfer.files.items()}
-        about: dict[str, object] = {"run": s.run, "job": s.job, "restart": s.restart, "attempt": self.attempt}
-        about |= {"written": int(time.time()), "algorithm": transfer.algorithm, "hosts": sorted(transfer.hosts)}
-        text = publish.manifest(transfer.step, files, about)
-        sizes = {path: size for path, (size, _) in files.items()}
+        items = tuple(Item(path, part.size, transfer.copied[path]) for path, part in transfer.files.items())
+        paper = Manifest(
+            step=transfer.step,
+            list=items,
+            run=s.run,
+            job=s.job,
+            restart=s.restart,
+            attempt=self.attempt,
+            written=int(time.time()),
+            algorithm=transfer.algorithm,
+            hosts=tuple(sorted(transfer.hosts)),
+        )
+        text, sizes = manifest.render(paper), {item.path: item.bytes for item in items}
 
         def call() -> None:
             publish.commit(s.durable, transfer.into, transfer.name, text, sizes, s.lease, s.generation)

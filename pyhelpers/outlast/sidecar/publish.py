@@ -3,14 +3,17 @@
 All of it runs in children of the coordinator (child.py), for the shared file system may hang.
 """
 
-import json
 import os
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-MANIFEST = "MANIFEST.json"
+from outlast.checkpoint import manifest, retention, shelf
+from outlast.checkpoint.manifest import NAME as MANIFEST
+from outlast.checkpoint.retention import Held, Policy
+from outlast.sidecar import agent
+
 GENERATION = re.compile(r"[0-9]{6}")
 
 
@@ -20,20 +23,6 @@ class LeaseLostError(Exception):
 
 class TornError(Exception):
     """What lies there is not what was copied."""
-
-
-def manifest(step: int, files: dict[str, tuple[int, str]], about: dict[str, object]) -> str:
-    """The text of a MANIFEST.json; `files` are bytes and hash by path.
-
-    Its first line holds what Bash reads (lib/checkpoint.sh): number of files and bytes, side by side.
-    """
-    head = {"step": step, "files": len(files), "bytes": sum(size for size, _ in files.values()), "manifest": 2, **about}
-    rows = [
-        json.dumps({"path": path, "bytes": size, "hash": digest}, separators=(",", ":"))
-        for path, (size, digest) in sorted(files.items())
-    ]
-    start = json.dumps(head, separators=(",", ":")).removesuffix("}")
-    return start + ',\n  "list":[\n    ' + ",\n    ".join(rows) + "\n  ]}\n"
 
 
 def newest_lease(lease: Path) -> str:
@@ -134,22 +123,29 @@ def repair(durable: Path, lease: Path, generation: str) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def prune(durable: Path, prefix: str, keep: int, lease: Path, generation: str) -> list[int]:
-    """The steps that were removed: all with a manifest but the newest `keep`; renamed first.
+def prune(durable: Path, prefix: str, keep: int, lease: Path, generation: str) -> list[str]:
+    """The names of those that were removed, oldest first: renamed first, so that none is ever offered half.
 
     Raises: LeaseLostError, OSError.
     """
-    found = []
+    found = {}
     for path in durable.iterdir():
-        digits = re.match(r"[0-9]+", path.name.removeprefix(prefix)) if path.name.startswith(prefix) else None
-        if digits and (path / MANIFEST).exists():
-            found.append((int(digits[0]), path))
-    removed = []
-    for step, path in sorted(found, reverse=True)[max(1, keep) :]:
+        step = agent.step_of(path.name, prefix)
+        if step >= 0 and (path / MANIFEST).exists():
+            pinned = shelf.pin_file(path).exists()
+            found[path.name] = Held(path.name, step, pinned=pinned, loss=_loss(path))
+    removed = retention.decide(list(found.values()), Policy(newest=max(1, keep))).remove
+    for name in removed:
         check_lease(lease, generation)
-        trash = durable / f".trash-{path.name}"
+        trash = durable / f".trash-{name}"
         shutil.rmtree(trash, ignore_errors=True)
-        path.rename(trash)
+        (durable / name).rename(trash)
         shutil.rmtree(trash, ignore_errors=True)
-        removed.append(step)
-    return removed
+    return list(removed)
+
+
+def _loss(path: Path) -> float | None:
+    try:
+        return manifest.read(path).loss
+    except manifest.ManifestError:
+        return None
