@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # lib/coordinator.sh - the Python that makes checkpoints durable (docs/sidecar.md), started, watched, listened to
 #
-# For storage on the nodes. Where there is no Python, or it fails again and again, lib/courier.sh copies by itself what
+# For storage on the nodes, with copier = "agents". Where there is no Python, or it fails again and again, lib/courier.sh copies by itself what
 # the first node has. All of it runs in the sidecar's process, and ends with it.
 #
 # Functions
@@ -9,12 +9,12 @@
 #
 # Files    OUTLAST_STATE/sidecar_port   where the agents find it
 #          OUTLAST_STATE/sidecar_beat   UTC seconds of its last sign of life
-# Reads    OUTLAST_STORAGE OUTLAST_STATE OUTLAST_LOCAL OUTLAST_RUN_DIR OUTLAST_VERSION OUTLAST_HOSTS OUTLAST_LAUNCHER
+# Reads    OUTLAST_STORAGE OUTLAST_CKPT_COPIER OUTLAST_STATE OUTLAST_LOCAL OUTLAST_RUN_DIR OUTLAST_VERSION OUTLAST_HOSTS OUTLAST_LAUNCHER
 # Needs    log, bounded, ledger, environment, py
 # Sourcing it defines the functions above and does nothing else.
 
 ol_coordinator_serves() {
-  [[ $OUTLAST_STORAGE == local ]] || return 1
+  [[ $OUTLAST_STORAGE == local && $OUTLAST_CKPT_COPIER == agents ]] || return 1
   if [[ -n ${OL_COORDINATOR_PID:-} ]]; then
     if _ol_coordinator_lives; then
       _ol_coordinator_agents

@@ -16,6 +16,7 @@ class Checkpoint:
 
     storage: str = schema.choice("shared", "local")
     keep: int = 3
+    copier: str = schema.choice("plain", "agents")  # plain: Bash, what the first node has
     max_writers: int = 16
     bandwidth_mib_s: int = 0
     interval_s: int = 0

@@ -5,7 +5,7 @@ load job
 setup() {
   a_job
   owns_the_run
-  OUTLAST_SIDECAR_S=1
+  OUTLAST_SIDECAR_S=1 OUTLAST_CKPT_COPIER=agents
   mkdir -p "$OUTLAST_RUN_DIR/tool/1.0/outlast/sidecar"
   touch "$OUTLAST_RUN_DIR/tool/1.0/outlast/sidecar/coordinator.py"
 }
@@ -30,6 +30,13 @@ serves() {
   [ "$(cat "$BATS_TEST_TMPDIR/words")" = "$OUTLAST_RUN_DIR/tool/1.0 -m outlast sidecar" ]
   [[ $(cat "$BATS_TEST_TMPDIR/token") =~ ^[0-9a-f]{32}$ ]]
   [ "$(stat -c %a "$OUTLAST_STATE/sidecar_token")" = 600 ]
+}
+
+@test "coordinator: nobody asked for agents: Bash copies" {
+  plain() { OUTLAST_CKPT_COPIER=plain && serves; }
+  python 'sleep 60'
+  plain
+  [ "$status" = 1 ]
 }
 
 @test "coordinator: on shared storage, and before the run has its tools, Bash copies" {
