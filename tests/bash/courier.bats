@@ -177,8 +177,11 @@ DURABLE() { printf '%s' "$OUTLAST_RUN_DIR/checkpoints/checkpoint-$1"; }
 }
 
 @test "courier: TERM to the whole job does not end its helpers" {
+  local pid
   begins
-  until_true grep -q 'SigIgn:.*[4-7c-f][0-9a-f]\{3\}$' "/proc/$OUTLAST_SIDECAR_PID/status"
+  for pid in "$OUTLAST_COURIER_PID" "$OUTLAST_SIDECAR_PID"; do
+    until_true grep -q 'SigIgn:.*[4-7c-f][0-9a-f]\{3\}$' "/proc/$pid/status"
+  done
   kill -TERM "$OUTLAST_COURIER_PID" "$OUTLAST_SIDECAR_PID"
   status_of ol_courier_carry 10
   [ "$status" = 0 ]
