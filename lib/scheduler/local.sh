@@ -19,19 +19,39 @@ _ol_local_answers() {
   [[ -d $queue && -r $queue && -x $queue || ! -e $queue && ! -L $queue ]]
 }
 
-_ol_local_await_answers() { until _ol_local_answers; do sleep 0.2; done; }
-
-_ol_local_get() { # ID FIELD
+_ol_local_get() { # ID FIELD; status 1: there is none; 2: nobody can say
   local value queue
   queue=$(_ol_local_queue)
-  IFS= read -r value 2>/dev/null <"$queue/$1/$2" || [[ -n ${value:-} ]] || return 1
-  printf '%s\n' "$value"
+  if IFS= read -r value 2>/dev/null <"$queue/$1/$2" || [[ -n ${value:-} ]]; then
+    printf '%s\n' "$value"
+  else
+    _ol_local_answers || return 2
+    return 1
+  fi
 }
 
 _ol_local_put() { # ID FIELD VALUE; written whole, readers poll
   local queue
   queue=$(_ol_local_queue)
   printf '%s\n' "$3" >"$queue/$1/.$2.$BASHPID" && mv -f "$queue/$1/.$2.$BASHPID" "$queue/$1/$2"
+}
+
+# The same for a job's runner, which has the time to wait until somebody can say.
+_ol_local_read() { # ID FIELD
+  local status
+  while :; do
+    status=0
+    _ol_local_get "$@" || status=$?
+    ((status == 2)) || return "$status"
+    sleep 0.2
+  done
+}
+
+_ol_local_write() { # ID FIELD VALUE
+  until _ol_local_put "$@" 2>/dev/null; do
+    ! _ol_local_answers || return 1
+    sleep 0.2
+  done
 }
 
 _ol_local_new() { # print a fresh id
@@ -56,12 +76,10 @@ _ol_local_stamp() { # PID
   printf '%s\n' "${20}"
 }
 
-_ol_local_alive() { # ID
-  local pid stamp now
-  pid=$(_ol_local_get "$1" pid) || return
-  stamp=${pid#* }
-  now=$(_ol_local_stamp "${pid% *}") || return
-  [[ $now == "$stamp" ]]
+_ol_local_is_alive() { # "PID STAMP"
+  local now
+  now=$(_ol_local_stamp "${1% *}") || return
+  [[ $now == "${1#* }" ]]
 }
 
 ol_sched_submit() {
@@ -85,19 +103,21 @@ ol_sched_submit() {
   env -i HOME="$HOME" USER="$user" LOGNAME="$user" PATH="${OUTLAST_LOCAL_PATH:-$PATH}" \
     OUTLAST_LOCAL_PATH="${OUTLAST_LOCAL_PATH:-$PATH}" \
     LANG="${LANG:-C.UTF-8}" OUTLAST_LOCAL_QUEUE="$queue" OUTLAST_LOCAL_JOB="$id" \
-    setsid --fork bash -c "$(declare -f _ol_local_queue _ol_local_answers _ol_local_await_answers _ol_local_get _ol_local_put _ol_local_stamp \
-      _ol_local_alive _ol_local_ended _ol_local_locked _ol_local_begin _ol_local_wait_turn _ol_local_watch _ol_local_run); "'_ol_local_run' outlast-runner \
+    setsid --fork bash -c "$(declare -f _ol_local_queue _ol_local_answers _ol_local_get _ol_local_put _ol_local_read _ol_local_write \
+      _ol_local_stamp _ol_local_is_alive _ol_local_ended _ol_local_locked _ol_local_begin _ol_local_wait_turn _ol_local_watch _ol_local_run); "'_ol_local_run' outlast-runner \
     </dev/null >/dev/null 2>&1
   printf '%d\n' "$id"
 }
 
-# Also a job that waits has a process of its own; it writes itself down when it begins to wait.
+# Also a job that waits has a process of its own; it writes itself down when it begins to wait. Status 1: it has not
+# ended, as far as anybody can say.
 _ol_local_ended() { # ID
-  local state
-  state=$(_ol_local_get "$1" state) || return 0
-  [[ $state != ended ]] || return 0
-  _ol_local_get "$1" pid >/dev/null || return 1
-  ! _ol_local_alive "$1"
+  local state pid status=0
+  state=$(_ol_local_get "$1" state) || status=$?
+  ((status != 2)) || return 1
+  [[ $status == 0 && $state != ended ]] || return 0
+  pid=$(_ol_local_get "$1" pid) || return 1
+  ! _ol_local_is_alive "$pid"
 }
 
 # What looks at a job's state and changes it, so that a job does not start while it is cancelled.
@@ -110,26 +130,24 @@ _ol_local_locked() { # ID CMD...
   } 9>>"$queue/$1/.lock"
 }
 
-_ol_local_begin() { # ID; status 1: it does not wait any more
+_ol_local_begin() { # ID; status 1: it does not wait any more, or nobody can say
   local state
   state=$(_ol_local_get "$1" state)
   [[ $state == pending ]] && _ol_local_put "$1" state running
 }
 
-# Status 1: cancelled while it waited.
+# Returns when the job is running. Status 1: cancelled while it waited.
 _ol_local_wait_turn() {
   local id=$OUTLAST_LOCAL_JOB parent state start_s now_s
   printf -v start_s '%(%s)T' -1
-  now_s=$(_ol_local_get "$id" delay_s) && start_s=$((start_s + now_s))
-  parent=$(_ol_local_get "$id" depend) || parent=''
+  now_s=$(_ol_local_read "$id" delay_s) && start_s=$((start_s + now_s))
+  parent=$(_ol_local_read "$id" depend) || parent=''
   while :; do
-    _ol_local_await_answers
-    state=$(_ol_local_get "$id" state)
+    state=$(_ol_local_read "$id" state)
     [[ $state == pending ]] || return 1
     printf -v now_s '%(%s)T' -1
-    if ((now_s >= start_s)); then
-      [[ -n $parent ]] || return 0
-      ! _ol_local_ended "$parent" || return 0
+    if ((now_s >= start_s)) && { [[ -z $parent ]] || _ol_local_ended "$parent"; }; then
+      ! _ol_local_locked "$id" _ol_local_begin "$id" || return 0
     fi
     sleep 0.2
   done
@@ -141,7 +159,7 @@ _ol_local_watch() { # PID
     printf -v now_s '%(%s)T' -1
     end_s=$(_ol_local_get "$id" end_time)
     state=$(_ol_local_get "$id" state)
-    if [[ $state == running ]] && ((now_s >= end_s)); then
+    if [[ $state == running && -n $end_s ]] && ((now_s >= end_s)); then
       _ol_local_put "$id" verdict timelimit
       _ol_local_put "$id" state ending
       kill -s TERM "$1"
@@ -160,17 +178,16 @@ _ol_local_run() {
   local id=$OUTLAST_LOCAL_JOB queue pid code=0 walltime_s now_s output name dir verdict
   queue=$(_ol_local_queue)
   pid=$BASHPID
-  _ol_local_put "$id" pid "$pid $(_ol_local_stamp "$pid")"
-  _ol_local_wait_turn || return
-  output=$(_ol_local_get "$id" output) || output=/dev/null
-  name=$(_ol_local_get "$id" name)
+  _ol_local_write "$id" pid "$pid $(_ol_local_stamp "$pid")"
+  output=$(_ol_local_read "$id" output) || output=/dev/null
+  name=$(_ol_local_read "$id" name)
   output=${output//%j/"$id"}
   output=${output//%x/"$name"}
-  dir=$(_ol_local_get "$id" dir) || dir=$HOME
+  dir=$(_ol_local_read "$id" dir) || dir=$HOME
   walltime_s=$(sed -n "s/^OUTLAST_WALLTIME_S=//p;T;q" "$queue/$id/script" | tr -dc 0-9)
+  _ol_local_wait_turn || return
   printf -v now_s '%(%s)T' -1
-  _ol_local_put "$id" end_time "$((now_s + ${walltime_s:-3600}))"
-  _ol_local_locked "$id" _ol_local_begin "$id" || return
+  _ol_local_write "$id" end_time "$((now_s + ${walltime_s:-3600}))"
   cd "$dir" || cd / || return
   setsid bash -l "$queue/$id/script" >>"$output" 2>&1 &
   pid=$!
@@ -178,15 +195,14 @@ _ol_local_run() {
   wait "$pid" || code=$?
   # What the job left behind goes with it, as under a scheduler.
   pkill -KILL -s "$pid"
-  _ol_local_await_answers
-  verdict=$(_ol_local_get "$id" verdict)
+  verdict=$(_ol_local_read "$id" verdict)
   if [[ $verdict == none ]]; then
     verdict=ok
     ((code == 0)) || verdict=failed
-    _ol_local_put "$id" verdict "$verdict"
+    _ol_local_write "$id" verdict "$verdict"
   fi
-  _ol_local_put "$id" code "$code"
-  _ol_local_put "$id" state ended
+  _ol_local_write "$id" code "$code"
+  _ol_local_write "$id" state ended
 }
 
 ol_sched_find() {
@@ -201,15 +217,18 @@ ol_sched_find() {
     printf '%s\n' "$job"
     return 0
   done
+  _ol_local_answers || return 2
   return 1
 }
 
 ol_sched_state() {
   local state verdict
-  _ol_local_answers || return 2
-  state=$(_ol_local_get "$1" state) || return 1
+  state=$(_ol_local_get "$1" state) || return
   verdict=$(_ol_local_get "$1" verdict) || verdict=none
   if _ol_local_ended "$1"; then
+    # It may have ended since the look above; without a last word its runner was killed.
+    state=$(_ol_local_get "$1" state)
+    verdict=$(_ol_local_get "$1" verdict) || verdict=none
     [[ $state == ended || $verdict != none ]] || verdict=failed
     state=ended
   fi
@@ -229,10 +248,14 @@ _ol_local_cancel() { # ID
 }
 
 ol_sched_cancel() {
-  local id
-  _ol_local_answers || return 2
+  local id status
   for id in "$@"; do
-    ! _ol_local_get "$id" state >/dev/null || _ol_local_locked "$id" _ol_local_cancel "$id"
+    status=0
+    _ol_local_get "$id" state >/dev/null || status=$?
+    case $status in
+      0) _ol_local_locked "$id" _ol_local_cancel "$id" || return 2 ;;
+      2) return 2 ;;
+    esac
   done
 }
 
