@@ -79,6 +79,7 @@ def test_a_second_job_by_hand_leaves_the_run_to_the_first(lab: Lab) -> None:
     lab.wait_event("left", 30, job=other)
 
 
+@pytest.mark.seldom
 @pytest.mark.race
 def test_a_job_by_hand_that_races_the_successor_does_not_double_the_run(lab: Lab) -> None:
     lab.render(*LONGER, "--set", "deadline.train_at_most_s=15")

@@ -38,6 +38,7 @@ def test_a_trainer_that_exits_0_when_asked_is_not_taken_for_finished(lab: Lab) -
     lab.assert_resumed()
 
 
+@pytest.mark.seldom
 def test_a_trainer_that_ignores_every_signal_is_killed_and_followed(lab: Lab) -> None:
     lab.faults({"kind": "ignore_signals", "once": "ignored"})
     lab.render(
@@ -77,6 +78,7 @@ def test_a_warning_of_a_lowered_limit_is_enough(lab: Lab) -> None:
     lab.assert_resumed()
 
 
+@pytest.mark.seldom
 def test_a_limit_that_is_raised_is_used(lab: Lab) -> None:
     # As the job is submitted, training has 45 s; it takes at least 50.
     lab.render("--set", "progress.target_step=500", "--set", "deadline.margin_s=75")
