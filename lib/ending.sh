@@ -125,9 +125,10 @@ _ol_ending_by_request() { # REASON
   esac
 }
 
-# The step itself was cancelled by a person: no rank has said how it died, and nobody of us killed it.
+# The step itself was cancelled by a person: no rank has said how it died, and nobody of us killed it. A progress bar has
+# no line ends, and srun may cut the line behind it anywhere: `… STEP 1.1 ON fro`, `0: ntier00001 CANCELLED AT …`.
 _ol_ending_step_was_cancelled() {
-  [[ -z $1 ]] && grep -qaE 'STEP [0-9.]+ ON [^ ]+ CANCELLED AT [0-9T:-]+ ?(\*\*\*|$)' "$OUTLAST_SAID"
+  [[ -z $1 ]] && grep -qaE 'CANCELLED AT [0-9]{4}-[0-9T:-]+ ?(\*\*\*|$)' "$OUTLAST_SAID"
 }
 
 # What the trainer or the launcher said last; the shim's own line comes after it.
@@ -176,7 +177,7 @@ ol_ending_attempt() {
     _ol_ending_is node "the launcher says: ${said#* }"
     OUTLAST_FINGERPRINT=node
   elif _ol_ending_step_was_cancelled "$death"; then
-    _ol_ending_is cancelled "somebody cancelled the step: $(grep -aoE 'STEP [0-9.]+ ON [^ ]+ CANCELLED AT [^ ]+' "$OUTLAST_SAID" | head -n 1)"
+    _ol_ending_is cancelled "somebody cancelled the step: $(grep -aoE '(STEP [0-9.]+ ON [^ ]+ )?CANCELLED AT [^ ]+' "$OUTLAST_SAID" | head -n 1)"
   else
     _ol_ending_crash "$death"
   fi

@@ -43,7 +43,7 @@ ol_progress_look() {
   [[ ${2:-} == last ]] || rest=$(_ol_progress_unfinished "$chunk")
   ((rest == 0)) || truncate -s "-$rest" "$chunk"
   OUTLAST_LOG_READ=$((size - rest))
-  grep -aE 'outlast: rank [0-9]+ |srun: error: [^ ]+: tasks? |error: Node failure on |(RPC|ping) .*(from|on|child) |: shepherd died from |STEP [0-9.]+ ON .* CANCELLED AT ' "$chunk" >>"$OUTLAST_SAID"
+  grep -aE 'outlast: rank [0-9]+ |srun: error: [^ ]+: tasks? |error: Node failure on |(RPC|ping) .*(from|on|child) |: shepherd died from | CANCELLED AT [0-9]{4}-' "$chunk" >>"$OUTLAST_SAID"
   steps=$(tail -c 2000000 "$chunk" | _ol_progress_steps)
   [[ $OUTLAST_STEP_ZERO_COUNTS == 1 ]] || steps=$(grep -vxE '0+' <<<"$steps")
   [[ -n $steps ]] || return 0

@@ -213,6 +213,12 @@ END
   [ "$(class)" = cancelled ]
 }
 
+@test "ending: a cancelled step, told behind a progress bar and cut by srun, is cancelled" {
+  OUTLAST_LAUNCH_CODE=137
+  log '0:  16%|#6        | 78/500 slurmstepd-n01: error: *** STEP 12.0 ON n' '0: 01 CANCELLED AT 2026-11-29T17:00:55 ***'
+  [ "$(class)" = cancelled ]
+}
+
 @test "ending: a step that Slurm ends for the time limit is not somebody's cancel" {
   log 'slurmstepd-n01: error: *** STEP 12.0 ON n01 CANCELLED AT 2026-11-29T17:00:55 DUE TO TIME LIMIT ***'
   [ "$(class)" != cancelled ]
