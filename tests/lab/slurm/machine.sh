@@ -66,14 +66,16 @@ machine_is_ready() {
 }
 
 machine_ctl() {
+  # After `scontrol reconfigure` 24.11's has the name of its file.
+  local name='slurmctld(-wlm)?'
   case $1 in
     stop)
-      pkill -TERM -x slurmctld
-      while pgrep -x slurmctld; do sleep 0.05; done
+      pkill -TERM -x "$name"
+      while pgrep -x "$name"; do sleep 0.05; done
       ;;
-    start) pgrep -x slurmctld || slurmctld ;;
-    hang) pkill -STOP -x slurmctld ;;
-    cont) pkill -CONT -x slurmctld ;;
+    start) pgrep -x "$name" || slurmctld ;;
+    hang) pkill -STOP -x "$name" ;;
+    cont) pkill -CONT -x "$name" ;;
     *) return 2 ;;
   esac >/dev/null
 }
