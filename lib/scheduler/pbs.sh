@@ -296,8 +296,13 @@ ol_sched_submit_dir() { printf '%s\n' "${PBS_O_WORKDIR:-$PWD}"; }
 # A node that dies is not seen for minutes (pbs-facts, section 6): lib/pulse.sh looks.
 ol_sched_overlooks_nodes() { :; }
 
-# The job lives on without that node; it cannot be the first one.
-ol_sched_release() { _ol_pbs_ask pbs_release_nodes "$(_ol_pbs_vnode "$1")" >/dev/null 2>&1 || return 2; }
+# The job lives on without that node; it cannot be the first one, which has the status of no connection (pbs-facts 6).
+ol_sched_release() {
+  local answer
+  answer=$(_ol_pbs_ask pbs_release_nodes "$(_ol_pbs_vnode "$1")" 2>&1) && return
+  [[ $answer == *"primary execution host"* ]] && return 1
+  return 2
+}
 
 # The text of a shell for `-S`. By default a login shell stands above the script: it dies of each signal that the
 # script would handle, and its death is the job's exit status (pbs-facts 1, 2). This one becomes the script.

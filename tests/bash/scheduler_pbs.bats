@@ -225,6 +225,13 @@ x4.domain            down,offline'
   called 'pbs_release_nodes x1921c1s0b0n0'
 }
 
+@test "pbs_release: 1 for the first host, 2 without an answer" {
+  says pbs_release_nodes "pbs_release_nodes: Can't free 'x1' since it's on a primary execution host" 162
+  run -1 ol_sched_release x1
+  says pbs_release_nodes 'pbs_release_nodes: cannot connect to server srv, error=15010' 162
+  run -2 ol_sched_release x2
+}
+
 @test "pbs_cancel: what has ended or is ending is cancelled, what is not mine is refused" {
   local code want
   while read -r code want; do
