@@ -5,7 +5,7 @@
 #   ask CMD...               ask the driver where jobs are submitted, in folder FROM; output and status are its own
 #   submit LABEL [OPTION]... submit a job of tests/driver/job.bash with options of ol_sched_submit: ID, JOB[LABEL]
 #   start LABEL [OPTION]...  the same, and wait until its script runs
-#   in_job LABEL CMD...      ask the driver inside that job
+#   in_job LABEL CMD...      ask the driver inside that job; 99: the job does not answer
 #   nodes_of LABEL           set NODE to its nodes, LAST to the last one
 #   told_to_end LABEL        wait until TERM has reached its script
 #   end LABEL [CODE]         tell it to end with that code
@@ -80,7 +80,7 @@ tell_job() { # LABEL NUMBER CMD...; nobody waits for the answer
 in_job() {
   local folder=$DISK/$1 number=$BASHPID.$RANDOM status
   tell_job "$1" "$number" "${@:2}"
-  until_true test -e "$folder/status.$number"
+  until_true test -e "$folder/status.$number" || return 99
   cat "$folder/out.$number"
   cat "$folder/err.$number" >&2
   read -r status <"$folder/status.$number"

@@ -38,6 +38,6 @@ world_shorten() {
   start_s=$(date -d "$start_s" +%s)
   world_as_user qalter -l "walltime=$(($(date +%s) - start_s + $2 + 1))" "$1"
 }
-world_requeue() { lab root head /opt/pbs/bin/qrerun "$1"; }
+world_requeue() { lab root head /opt/pbs/bin/qrerun "$1" & } # it returns when the job has been killed
 world_node_fails() { lab off "$1"; }
 world_node_returns() { lab on "$1"; }
