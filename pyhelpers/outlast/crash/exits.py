@@ -171,3 +171,29 @@ def _table_time(value: str) -> float | None:
     from outlast.crash import text
 
     return text.time_of(value)
+
+
+def originals(bad: list[Exit], teardown: list[tuple[int, int]]) -> list[Exit]:
+    """Of bad exits those that were no answer to another one: before the launcher ended the rest, and bad in themselves.
+
+    `teardown`: file and line of where a launcher says that it does so.
+
+    *Killed* beats *Terminated*: a launcher that ends the others first sends TERM.
+    """
+    outlast = [ended for ended in bad if "outlast: rank" in ended.text]
+    if outlast:
+        outlast = sorted(outlast, key=lambda ended: (ended.how == "term", ended.time or 0.0))
+        return outlast[:1]
+    timed = [ended for ended in bad if ended.time is not None and ended.how != "term" and ended.rank is not None]
+    if len(timed) > 1 and len(timed) == len(
+        [ended for ended in bad if ended.rank is not None and ended.time is not None]
+    ):
+        return sorted(timed, key=lambda ended: ended.time or 0.0)[:1]
+    oom = [ended for ended in bad if ended.how == "oom"]
+    if oom:
+        return oom
+    cuts = {file: min(line for place, line in teardown if place == file) for file in {place for place, _ in teardown}}
+    before = [ended for ended in bad if ended.how != "term" and ended.line < cuts.get(ended.file, 1 << 60)]
+    rest = before or [ended for ended in bad if ended.how != "term"]
+    hard = [ended for ended in rest if ended.how in ("segv", "bus", "illegal", "fpe")]
+    return hard or rest
