@@ -18,7 +18,6 @@ from pathlib import Path
 from outlast.sidecar import agent
 
 ROOT = Path(__file__).parents[2]
-AGENT_PYTHON = os.environ.get("OUTLAST_TEST_AGENT_PYTHON", sys.executable)
 GENERATION = "000001"
 
 
@@ -48,7 +47,8 @@ class Cluster:
             "SHARDED": int(hosts > 1),
             "RANKS_PER_NODE": 1,
             "SIDECAR_S": 0.1,
-            "CKPT_LOCAL_KEEP": 2,
+            "CKPT_WRITERS": 16,
+            "CKPT_MIB_PER_S": 0,
         } | settings
         for name in ("checkpoints", "quarantine", "lease", "logs"):
             (self.run / name).mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,6 @@ class Cluster:
             "GENERATION": GENERATION,
             "HOST_LIST": ",".join(self.hosts),
             "AGENT_TOKEN": "secret",
-            "AGENT_PYTHON": AGENT_PYTHON,
         }
         env = {f"OUTLAST_{name}": str(value) for name, value in (fixed | self.settings).items()}
         return env | {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "pyhelpers"), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -111,7 +110,7 @@ class Cluster:
         local = self.root / host
         words = ["127.0.0.1", port, host, str(local), str(self.folder(host)), "step-", str(self.run / "checkpoints")]
         self.processes[host] = subprocess.Popen(
-            [AGENT_PYTHON, "-I", agent.__file__, *words],
+            [sys.executable, "-I", agent.__file__, *words],
             env={"PATH": os.environ["PATH"], "OUTLAST_AGENT_TOKEN": "secret"},
             stderr=(self.root / f"{host}.err").open("ab"),
         )

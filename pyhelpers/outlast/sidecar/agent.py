@@ -199,10 +199,9 @@ def read_full(source: BinaryIO, into: memoryview) -> int:
 class Copier:
     """Copies files and hashes them as they pass; `gate(bytes)` is asked before each piece and may wait or raise."""
 
-    def __init__(self, algorithm: str, gate: Callable[[int], None], mode: int = 0o640) -> None:
+    def __init__(self, algorithm: str, gate: Callable[[int], None]) -> None:
         self.algorithm = algorithm
         self._gate = gate
-        self._mode = mode
         self._buffers = [bytearray(PIECE) for _ in range(3)]
         self._hasher = ThreadPoolExecutor(1)
         self._writer = ThreadPoolExecutor(1)
@@ -214,7 +213,7 @@ class Copier:
         """
         with open(source, "rb", buffering=0) as file:
             self._check(file, size, mtime_ns)
-            fd = os.open(dest, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, self._mode)
+            fd = os.open(dest, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
             try:
                 digest = self._small(file, fd, size) if size <= SMALL else self._big(file, fd, size)
                 if os.fstat(fd).st_size != size:
@@ -481,7 +480,7 @@ class Agent:
         os.makedirs(top, mode=0o750, exist_ok=True)
         folder = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
         new_hash(message["hash"])
-        copier = Copier(message["hash"], lambda count: self._gate(message, count), int(message.get("mode") or 0o640))
+        copier = Copier(message["hash"], lambda count: self._gate(message, count))
         try:
             self._copy_files(copier, message, files, top, folder)
         finally:

@@ -29,6 +29,7 @@ GRACE_S = 60.0  # a node that was never there is waited for as long, by a checkp
 GONE_S = 15.0  # a node that was there is waited for as long when nobody writes any more
 STALL_S = 60.0
 ROOM = 2  # a node's disk shall have room for so many more checkpoints
+LOCAL = 2  # newest durable ones that a node keeps, however full its disk is
 LINKED = 3  # newest checkpoints that wait, linked aside, while the shared file system takes none
 
 
@@ -49,8 +50,7 @@ class Coordinator:
         self.crew = Crew(token, "127.0.0.1" if one else "0.0.0.0", int(words[0]) if words else 0)
         self.state.write("sidecar_port", f"{self.crew.port}\n")
         self.journal = Journal(settings.state / "sidecar.copied")
-        mode = settings.durable_mode
-        self.mover = Mover(self.crew, self.journal, settings.writers, settings.bytes_per_s, mode, self._warn)
+        self.mover = Mover(self.crew, self.journal, settings.writers, settings.bytes_per_s, self._warn)
         self.transfers: dict[str, Transfer] = {}
         self.current: Transfer | None = None
         self.begun_s = time.time()
@@ -361,8 +361,7 @@ class Coordinator:
 
     def _above(self) -> int:
         """Steps up to this one are of no interest on a node any more."""
-        keep = self.settings.local_keep
-        return self.kept[-keep] - 1 if keep and len(self.kept) >= keep else -1
+        return self.kept[-LOCAL] - 1 if len(self.kept) >= LOCAL else -1
 
     # ── the loop ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -431,7 +430,7 @@ class Coordinator:
             self.agent_s = time.time()
             text = s.local / "agent.py"
             words = ["127.0.0.1", str(self.crew.port), s.hosts[0], str(s.local), str(s.ckpt_dir), s.prefix]
-            self.agent = start_agent(text, s.python or sys.executable, [*words, str(s.durable)], self.token)
+            self.agent = start_agent(text, sys.executable, [*words, str(s.durable)], self.token)
 
     def run(self) -> None:
         """Until our parent or the job's folder is gone."""

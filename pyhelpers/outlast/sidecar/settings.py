@@ -32,10 +32,7 @@ class Settings:
     ranks_per_node: int
     writers: int  # nodes that write to the shared file system at once
     bytes_per_s: float  # all of them together; 0: no limit
-    local_keep: int  # checkpoints that stay on a node; 0: all
-    durable_mode: int
     look_s: float
-    python: str
 
     @property
     def durable(self) -> Path:
@@ -66,12 +63,9 @@ def from_env(env: Mapping[str, str]) -> Settings:
         sharded=env["OUTLAST_SHARDED"] == "1",
         hosts=tuple(short(host) for host in env["OUTLAST_HOST_LIST"].split(",") if host),
         ranks_per_node=int(env["OUTLAST_RANKS_PER_NODE"]),
-        writers=max(1, int(env.get("OUTLAST_CKPT_WRITERS", "16"))),
-        bytes_per_s=float(env.get("OUTLAST_CKPT_MIB_PER_S", "0")) * (1 << 20),
-        local_keep=int(env.get("OUTLAST_CKPT_LOCAL_KEEP", "2")),
-        durable_mode=0o440 if env.get("OUTLAST_STAGE_IN") == "none" else 0o640,
+        writers=max(1, int(env["OUTLAST_CKPT_WRITERS"])),
+        bytes_per_s=float(env["OUTLAST_CKPT_MIB_PER_S"]) * (1 << 20),
         look_s=float(env.get("OUTLAST_SIDECAR_S", "5")),
-        python=env.get("OUTLAST_AGENT_PYTHON", ""),
     )
 
 

@@ -135,12 +135,11 @@ def begin(verdict: Verdict, attempt: int, generation: str, journal: Journal, alg
 class Mover:
     """Moves transfers along through the crew: links at once, copies one at a time."""
 
-    def __init__(self, crew: Crew, journal: Journal, writers: int, bytes_per_s: float, mode: int, warn: Warn) -> None:
+    def __init__(self, crew: Crew, journal: Journal, writers: int, bytes_per_s: float, warn: Warn) -> None:
         self._crew = crew
         self._journal = journal
         self._writers = writers
         self._bytes_per_s = bytes_per_s
-        self._mode = mode
         self._warn = warn
 
     def link(self, transfer: Transfer) -> None:
@@ -190,7 +189,7 @@ class Mover:
         rate = self._bytes_per_s / min(self._writers, max(1, len(transfer.left()))) if self._bytes_per_s else 0
         files = [[path, transfer.files[path].size, transfer.files[path].mtime_ns] for path in paths]
         question: Message = {"m": "copy", "name": transfer.name, "key": transfer.key, "into": transfer.into}
-        question |= {"files": files, "rate": rate, "mode": self._mode, "hash": transfer.algorithm}
+        question |= {"files": files, "rate": rate, "hash": transfer.algorithm}
 
         def rows(host: str, message: Message) -> None:
             for path, size, digest in message["files"]:
