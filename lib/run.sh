@@ -44,10 +44,10 @@ ol_run_drop_ballast() { rm -f "$OUTLAST_LOCAL/ballast"; }
 _ol_run_restart() {
   local try
   for try in 1 2 3; do
+    ((try == 1)) || sleep 5
     ol_sched_restart && return
-    ol_log_warn "the scheduler does not say whether this job was restarted (asked $try times)"
-    sleep 5
   done
+  ol_log_warn "the scheduler does not say whether it started this job before; going on as if not"
   echo 0
 }
 
