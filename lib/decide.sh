@@ -89,7 +89,8 @@ _ol_decide_note() {
     fingerprint="${OUTLAST_FINGERPRINT:-}" margin_s:="$OUTLAST_MARGIN_S" then="$1"
 }
 
-# PBS ends a job seven minutes after it lost a node, whatever it does then; one that gives the node up may drain.
+# A job that keeps a dead node is ended for it: by PBS after seven minutes, by Slurm as soon as it sees it. One that gives
+# the node up may drain.
 _ol_decide_release() { # NODE...
   local node
   [[ ! -e $OUTLAST_STATE/term ]] && declare -F ol_sched_release >/dev/null || return 0
