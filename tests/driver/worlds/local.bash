@@ -16,7 +16,8 @@ world_up() {
   mkdir "$world_folder" "$local_queue.d"
   world_alive
 }
-world_down() { :; }
+# A job or a rank that heeds nothing would outlive its folder, in which it is told to end.
+world_down() { pkill -KILL -f -- "$BATS_FILE_TMPDIR/" || true; }
 world_as_user() { (cd "$world_folder" && env -u OUTLAST_LOCAL_JOB OUTLAST_LOCAL_QUEUE="$local_queue" "$@"); }
 
 world_head() {
