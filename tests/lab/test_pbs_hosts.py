@@ -80,6 +80,7 @@ def test_a_sister_that_is_back_at_once_ends_the_job_and_is_named(pbs_lab: PbsLab
     again = pbs_lab.wait_event("launched", 120, job=pbs_lab.successor(job))
     assert again["step"] >= 20
     pbs_lab.assert_resumed()
+    assert pbs_lab.job(job)["substate"] == "93"
     pbs_lab.outlast("cancel", pbs_lab.run_path)
     pbs_lab.wait_until_empty()
 

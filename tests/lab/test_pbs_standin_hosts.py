@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from pbs_cluster import FOLDER, SCALE, SECOND, TWO, Cluster, slow_on_real, wait_for
+from pbs_cluster import FOLDER, SCALE, SECOND, TWO, Cluster, slow_on_real, wait_for, wrapped
 
 
 def first_and_second(pbs: Cluster, job: str) -> list[str]:
@@ -122,6 +122,16 @@ def test_a_sister_that_is_back_at_once_ends_the_job(pbs: Cluster) -> None:
     assert (ended["substate"], ended["Exit_status"]) == (93, 271)
     assert re.search(rf"=>> PBS: job killed: node 1 \({second}\S*\) requested job die, code 15009", pbs.log(job))
     assert "TERM" in pbs.log(job)
+
+
+@slow_on_real
+def test_it_has_failed_then_although_its_script_ends_with_0(pbs: Cluster) -> None:
+    job = pbs.running("trap 'exit 0' TERM\necho ready\nwhile :; do sleep 0.1; done\n", *TWO, *wrapped())
+    _, second = first_and_second(pbs, job)
+    pbs.lab("off", second)
+    pbs.lab("on", second)
+    ended = pbs.ended(job, 120 * SCALE + 10)
+    assert (ended["substate"], ended["Exit_status"]) == (93, 0)
 
 
 @slow_on_real

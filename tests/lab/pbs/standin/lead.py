@@ -48,6 +48,7 @@ class Lead(Part):
     kill_at: float | None = None  # the job is being ended, KILL comes then
     seen: dict[str, float] = field(default_factory=dict)  # when each sister last answered
     aborted: bool = False
+    broken: bool = False  # a sister knows nothing of it: it fails, also with a script that ends with 0
     deaf: bool = False  # what brings the tasks' output here is dead
     changed: threading.Event = field(default_factory=threading.Event)
 
@@ -206,6 +207,7 @@ class Lead(Part):
             if self.seen.get(host) == -1.0:  # it has been rebooted, and knows nothing of us (facts §1, 11)
                 text = f"=>> PBS: job killed: node {number} ({self.full(host)}) requested job die, code 15009\n"
                 self.say("e", text.encode())
+                self.broken = True
                 self.terminate(random.uniform(*WALLTIME_KILL))
                 return
             if self.is_lost(host, SISTER_LOST_LONG) and not self.tolerates:

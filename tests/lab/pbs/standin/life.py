@@ -148,7 +148,7 @@ def _later(pbs: Pbs, seconds: float, act: Any) -> None:
 # ── end ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def ended(pbs: Pbs, job: Job, status: int, used_s: float, delivered: bool) -> None:
+def ended(pbs: Pbs, job: Job, status: int, used_s: float, delivered: bool, broken: bool) -> None:
     """The first host says so. A job that is to run again goes back to its queue."""
     used = {
         "cpupercent": 0,
@@ -168,7 +168,7 @@ def ended(pbs: Pbs, job: Job, status: int, used_s: float, delivered: bool) -> No
         return
     job.set(Exit_status=status, obittime=int(time.time()), Stageout_status=int(delivered))
     job.move("E", EXITING)
-    _later(pbs, EXITING_S, lambda: finish(pbs, job, status))
+    _later(pbs, EXITING_S, lambda: finish(pbs, job, status, broken))
 
 
 def back_to_queue(job: Job) -> None:
@@ -179,11 +179,11 @@ def back_to_queue(job: Job) -> None:
     job.move("Q", QUEUED)
 
 
-def finish(pbs: Pbs, job: Job, status: int | None) -> None:
+def finish(pbs: Pbs, job: Job, status: int | None, broken: bool = False) -> None:
     """F, with the substate and the words that tell how (facts §2)."""
     if job.state == "F":
         return
-    substate = DELETED if job.deleted else FINISHED if status == 0 else FAILED
+    substate = DELETED if job.deleted else FINISHED if status == 0 and not broken else FAILED
     words = {WALLTIME: "and exceeded resource walltime", 0: "and finished"}.get(status or 0, "and failed")
     silent = job.deleted or status in (FIRST_HOST_LOST, NODE_LOST)
     # Without a comment, as after a restart of the server, none is made.

@@ -71,7 +71,7 @@ class Mom:
             try:
                 server = conf.load().server
                 fields = {"job": lead.id, "status": status, "used_s": used, "delivered": delivered, "host": self.name}
-                wire.ask(server, conf.SERVER_PORT, 5, op="obit", **fields)
+                wire.ask(server, conf.SERVER_PORT, 5, op="obit", broken=lead.broken, **fields)
                 return
             except OSError:
                 time.sleep(0.2)

@@ -346,11 +346,11 @@ class Server:
 
     # ── a MoM ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def do_obit(self, job: str, status: int, used_s: float, delivered: bool, host: str) -> None:
+    def do_obit(self, job: str, status: int, used_s: float, delivered: bool, host: str, broken: bool) -> None:
         found = self.book.jobs.get(job)
         # One that the server has given up, and started elsewhere, is not heard any more.
         if found and found.state == "R" and found.hosts and found.hosts[0] == host:
-            life.ended(self.pbs, found, status, used_s, delivered)
+            life.ended(self.pbs, found, status, used_s, delivered, broken)
 
 
 def _scheduler(pbs: Pbs) -> None:
