@@ -11,7 +11,7 @@ import numpy
 import pytest
 from safetensors.numpy import save_file
 
-from outlast.checkpoint import deep, hashing, manifest, provenance, values, verify
+from outlast.checkpoint import deep, hashing, manifest, values, verify
 from outlast.checkpoint.manifest import Item, Manifest, ManifestError
 
 ROOT = Path(__file__).parents[2]
@@ -203,23 +203,6 @@ def test_without_numpy_nobody_looks_at_values_and_that_is_said(tmp_path: Path, m
     monkeypatch.setattr(values, "numpy", None)
     found = deep.look(tmp_path / "c")
     assert (found.bad, found.uncounted) == ([], 1)
-
-
-def git(folder: Path, *words: str) -> None:
-    who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", "-C", str(folder), *who, *words], check=True, capture_output=True)
-
-
-def test_the_state_of_the_trainers_sources(tmp_path: Path) -> None:
-    assert provenance.of_sources(tmp_path) == ("", None)
-    git(tmp_path, "init")
-    (tmp_path / "train.py").write_text("one")
-    git(tmp_path, "add", "train.py")
-    git(tmp_path, "commit", "-m", "one")
-    commit, dirty = provenance.of_sources(tmp_path)
-    assert (len(commit), dirty) == (40, False)
-    (tmp_path / "train.py").write_text("two")
-    assert provenance.of_sources(tmp_path) == (commit, True)
 
 
 def test_an_item_without_a_hash_is_held_against_its_size_alone(checkpoint: Path) -> None:
