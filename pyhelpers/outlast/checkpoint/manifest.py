@@ -114,9 +114,7 @@ _TEXTS = ("run", "job", "algorithm", "format", "flagged", "commit", "parent")
 
 
 def _others(raw: Mapping[str, Any]) -> dict[str, Any]:
-    texts = {
-        key: str(raw[key]) for key in ("run", "job", "algorithm", "format", "flagged", "commit", "parent") if key in raw
-    }
+    texts = {key: str(raw[key]) for key in _TEXTS if key in raw}
     counts = {key: _whole(raw[key]) for key in ("restart", "attempt", "written") if key in raw}
     told: dict[str, Any] = {**texts, **counts}
     told["world_size"] = _whole(raw["world_size"]) if raw.get("world_size") is not None else None

@@ -45,7 +45,7 @@ def prune(
 
 
 def held(entry: Entry, used: set[int]) -> retention.Held:
-    """An entry as the decision sees it. One with a manifest that says nothing of a writer is not ours."""
+    """An entry as the decision sees it. One without a manifest is not ours."""
     told = entry.manifest
     return retention.Held(
         name=entry.name,

@@ -1,5 +1,6 @@
 """outlast ckpt quarantine: out of use, and kept."""
 
+import shlex
 import time
 
 import typer
@@ -29,4 +30,4 @@ def quarantine(where: _ckpt.Where, step: _ckpt.Step, why: _ckpt.Why = "", dry_ru
 
 
 def _todo(run: rundir.RunDir) -> str:
-    return f"outlast resume {run.path}   (starts anew)"
+    return f"outlast resume {shlex.quote(str(run.path))}   (starts anew)"

@@ -1,4 +1,4 @@
-"""outlast sidecar: what makes a job's checkpoints durable; lib/courier.sh starts it, nobody types it."""
+"""outlast sidecar: what makes a job's checkpoints durable; lib/coordinator.sh starts it, nobody types it."""
 
 import os
 import sys

@@ -1,6 +1,6 @@
 """The coordinator: it decides what becomes durable next. It never waits for the shared file system, nor for an agent.
 
-What it says goes to stdout, a line a time, words separated by tabs; lib/courier.sh listens:
+What it says goes to stdout, a line a time, words separated by tabs; lib/coordinator.sh listens:
 
     event   NAME  KEY=TEXT | KEY:=NUMBER ...     for the ledger
     log     LEVEL TEXT
@@ -34,7 +34,7 @@ LINKED = 3  # newest checkpoints that wait, linked aside, while the shared file 
 
 
 def say(*words: object) -> None:
-    """A line for lib/courier.sh."""
+    """A line for lib/coordinator.sh."""
     text = "\t".join(str(word).replace("\t", " ").replace("\n", " ") for word in words)
     os.write(1, text.encode(errors="replace")[:4000] + b"\n")
 
@@ -444,7 +444,7 @@ class Coordinator:
 
 
 def main(environ: dict[str, str]) -> None:
-    """As lib/courier.sh starts it."""
+    """As lib/coordinator.sh starts it."""
     from outlast.sidecar import settings as settings_module
     from outlast.sidecar.child import die_with_parent
 
