@@ -195,7 +195,7 @@ ol_attempt_prepare() {
     return "$status"
   fi
   # It has run; where that cannot be noted, the next job does it again.
-  ol_shared touch "$marker" || ol_log_warn "cannot write $marker"
+  ol_shared touch "$marker" || ol_log_warn "cannot write $marker: the next job runs its prepare step again"
 }
 
 ol_attempt_begin() {

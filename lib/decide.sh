@@ -95,7 +95,7 @@ _ol_decide_release() { # NODE...
   local node
   [[ ! -e $OUTLAST_STATE/term ]] && declare -F ol_sched_release >/dev/null || return 0
   for node in "$@"; do
-    ! ol_sched_release "$node" || ol_log_info "$node is not ours any more"
+    ! ol_sched_release "$node" || ol_log_info "gave $node up; the job goes on without it"
   done
 }
 
