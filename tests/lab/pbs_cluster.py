@@ -94,9 +94,9 @@ class Cluster:
         return self.ended(self.submit(script, *options), limit_s)
 
     def job(self, job: str) -> Attributes:
-        """Its attributes, also when it has ended; empty: unknown."""
+        """Its attributes, also when it has ended; empty: unknown, or the server doesn't answer (yet)."""
         said = self.alice(f"qstat -xf -F json {job}")
-        found: dict[str, Attributes] = json.loads(said.out).get("Jobs", {})
+        found: dict[str, Attributes] = json.loads(said.out or "{}").get("Jobs", {})
         return found.get(job, {})
 
     def ended(self, job: str, limit_s: float = 30) -> Attributes:
@@ -109,7 +109,7 @@ class Cluster:
         def look() -> bool:
             nonlocal found
             found = self.job(job)
-            return is_so(found)
+            return bool(found) and is_so(found)
 
         wait_for(look, limit_s, lambda: str(found))
         return found
