@@ -56,8 +56,8 @@ def ckpt(*words: object) -> int:
     return commands.main(["ckpt", *map(str, words)])
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: object) -> Any:
-    assert ckpt(*words, "--json") == 0
+def told(capsys: pytest.CaptureFixture[str], *words: object, status: int = 0) -> Any:
+    assert ckpt(*words, "--json") == status
     return json.loads(capsys.readouterr().out)
 
 
@@ -127,7 +127,7 @@ def test_verify_finds_a_size_and_after_adopt_a_byte(run: RunDir, capsys: pytest.
     content[-1] ^= 1
     (path / "model.safetensors").write_bytes(content)
     (path.parent / "checkpoint-60/config.json").write_text("{}")
-    states = {one["step"]: (one["state"], one["depth"]) for one in told(capsys, "verify", "r1")}
+    states = {one["step"]: (one["state"], one["depth"]) for one in told(capsys, "verify", "r1", status=1)}
     assert states == {
         20: ("whole", "sizes"),
         40: ("whole", "sizes"),
@@ -136,9 +136,25 @@ def test_verify_finds_a_size_and_after_adopt_a_byte(run: RunDir, capsys: pytest.
     }
 
 
+def test_the_status_of_verify_says_whether_all_are_whole(run: RunDir) -> None:
+    path = run.path / "checkpoints"
+    assert ckpt("verify", "r1") == ckpt("verify", "r1", 40) == 0
+    written(path, 100)
+    (path / "checkpoint-100/trainer_state.json").unlink()
+    os.utime(path / "checkpoint-100/config.json")  # a trainer is writing it
+    assert ckpt("verify", "r1") == 0
+    assert ckpt("verify", "r1", 100) == 1
+    (path / "checkpoint-20/MANIFEST.json").unlink()
+    assert ckpt("verify", "r1") == ckpt("verify", "r1", 20) == 1  # nobody can say
+    (path / "checkpoint-40/config.json").write_text("{}")
+    assert ckpt("verify", "r1", 40) == 1
+    assert ckpt("verify", "r1", 60) == 0
+    assert ckpt("verify", "r1", 50) == 2
+
+
 def test_verify_deep_finds_nan(run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
     written(run.path / "checkpoints", 80, loss=float("nan"))
-    (one,) = told(capsys, "verify", "r1", 80, "--deep")
+    (one,) = told(capsys, "verify", "r1", 80, "--deep", status=1)  # another size, too
     assert "model.safetensors: w has 16 NaN and 0 infinite of 16 values" in one["bad"]
     assert one["tensors"] == 3
 
