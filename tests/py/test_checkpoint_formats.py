@@ -7,13 +7,15 @@ import io
 import pickle
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
 
 from outlast.checkpoint import dcp, known, pickles, torchzip
-from outlast.checkpoint.format import Scene, Verdict, blind
+from outlast.checkpoint import format as forms
+from outlast.checkpoint.format import Need, Scene, Verdict, Wanted, blind
 from outlast.checkpoint.listing import File, Listing, scan, snapshots
 
 NOW = 10_000.0
@@ -31,6 +33,10 @@ def only(files: Listing, prefix: str = "") -> known.Found:
 
 def contents(**files: bytes) -> Callable[[str], BinaryIO]:
     """A look at files by the last part of their path; dots in names are written as __."""
+    return contents_of(files)
+
+
+def contents_of(files: dict[str, bytes]) -> Callable[[str], BinaryIO]:
     by_name = {name.replace("__", "."): content for name, content in files.items()}
 
     def look(path: str) -> BinaryIO:
@@ -169,7 +175,43 @@ def test_the_marker_that_the_job_names_is_waited_for() -> None:
     found = only(listing("step-40/state.bin"))
     assert judged(found, Scene(NOW, marker="DONE")).missing == ("DONE (the job's checkpoint.complete) is missing",)
     found = only(listing("step-40/state.bin", "step-40/DONE", mtime=NOW))
-    assert judged(found, Scene(NOW, marker="DONE", writer="running")).state == "complete"
+    assert judged(found, Scene(NOW, marker="DONE", writer="gone", ended=NOW)).state == "complete"
+    assert judged(found, Scene(NOW, marker="DONE", writer="unknown")).state == "complete"
+
+
+def test_while_the_ranks_run_something_may_follow_the_last_file() -> None:
+    found = only(listing("step-40/state.bin", "step-40/DONE", mtime=NOW))
+    assert judged(found, Scene(NOW, marker="DONE", writer="running")).state == "writing"
+    assert judged(found, Scene(NOW + 100, marker="DONE", writer="running")).state == "complete"
+
+
+def test_a_missing_file_is_said_to_be_its_nodes_where_the_launch_is_known() -> None:
+    found = only(listing("step-40/"))
+    there = Scene(NOW, hosts=("h0", "h1"), ranks_per_node=2)
+    wanted = Wanted({"a": Need("rank 3"), "b": Need("rank 4"), "c": Need("tensor rank 1")})
+    assert forms.judge(wanted, found.snapshot, there).missing == (
+        "a (rank 3 on h1) is missing",
+        "b (rank 4) is missing",
+        "c (tensor rank 1) is missing",
+    )
+
+
+def trainer(**contents: bytes) -> tuple[known.Found, Any]:
+    """A Trainer's checkpoint of two ranks that changed a second before they were killed."""
+    names = ["model.safetensors", "trainer_state.json", "rng_state_0.pth", "rng_state_1.pth"]
+    files = {"trainer_state__json": b'{"global_step": 40}', "rng_state_0__pth": archive({}), **contents}
+    found = only(listing(*(f"checkpoint-40/{name}" for name in names), mtime=NOW - 1))
+    return found, contents_of(files)
+
+
+def test_a_trainers_checkpoint_whose_files_are_whole_need_not_have_been_at_rest_when_its_ranks_died() -> None:
+    killed = Scene(NOW + 99, quiet_s=60, writer="gone", ended=NOW, world=2)
+    found, look = trainer(rng_state_1__pth=archive({}))
+    assert judged(found, killed, look).state == "complete"
+    assert judged(found, replace(killed, world=None), look).state == "unknown"
+    assert judged(found, replace(killed, world=3), look).state == "torn"
+    found, look = trainer(rng_state_1__pth=archive({})[:-1])
+    assert judged(found, killed, look).state == "unknown"
 
 
 def test_an_empty_folder_is_torn() -> None:

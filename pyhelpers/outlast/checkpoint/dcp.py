@@ -138,7 +138,7 @@ def wanted(snapshot: Snapshot, look: Look, scene: Scene) -> Wanted:
 def _of_each_rank(snapshot: Snapshot, look: Look, scene: Scene, own: list[int]) -> Wanted:
     files: dict[str, Need] = {}
     doubt = lost = ""
-    for rank in range(scene.world or max(own) + 1):
+    for rank in range(max(scene.world or 0, max(own) + 1)):
         name = f"__{rank}{METADATA}"
         files[name] = Need(f"rank {rank}")
         if name not in snapshot.files:

@@ -6,6 +6,7 @@ Everything here is a pure function over a listing of all hosts, but for a look i
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Literal, Protocol
@@ -39,6 +40,7 @@ class Scene:
     """What is known around a checkpoint. `quiet_s`: unchanged for so long, a file is not being written.
 
     `marker` is the last file of a checkpoint as the job names it (checkpoint.complete), on top of the format's own.
+    `hosts` are those of the launch, in the order of ranks; empty: not known.
     """
 
     now: float
@@ -47,6 +49,8 @@ class Scene:
     ended: float = 0.0  # when the writer's ranks ended; with writer "gone"
     world: int | None = None
     marker: str = ""
+    hosts: tuple[str, ...] = ()
+    ranks_per_node: int = 1
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,7 @@ class Wanted:
 
     `quiet`: nobody writes a last file, or not the last of all ranks, so it must be at rest too. `doubt`: why the
     list may not be all; empty where it is. `late`: what else is not there yet. `lost`: why it can never be whole.
+    `all_nodes`: only the nodes themselves can tell what there is, so whoever judges must have seen them all.
     """
 
     files: Mapping[str, Need] = field(default_factory=dict)
@@ -75,6 +80,7 @@ class Wanted:
     doubt: str = ""
     late: str = ""
     lost: str = ""
+    all_nodes: bool = False
 
 
 @dataclass(frozen=True)
@@ -141,18 +147,22 @@ class Format(Protocol):
 
 
 def judge(wanted: Wanted, snapshot: Snapshot, scene: Scene) -> Verdict:
-    """Is it complete over all nodes, being written, or torn?"""
+    """Is it complete over all nodes, being written, or torn?
+
+    While its ranks run it must be at rest in any case: something may follow its last file (ezpz's meta.json).
+    """
     files = dict(wanted.files)
     if scene.marker and not snapshot.is_file:
         files.setdefault(scene.marker, Need("the job's checkpoint.complete"))
     if wanted.lost:
         return Verdict("torn", wanted.lost)
-    missing = [_lack(path, need, snapshot) for path, need in sorted(files.items())]
+    missing = [_lack(path, need, snapshot, scene) for path, need in sorted(files.items())]
     missing = [line for line in [*missing, wanted.late] if line]
     rest_s = scene.now - snapshot.changed()
-    if not missing and not wanted.doubt and not (wanted.quiet and _may_change(scene, snapshot)):
+    must_rest = (wanted.quiet or scene.writer == "running") and _may_change(scene, snapshot)
+    if not missing and not wanted.doubt and not must_rest:
         return Verdict("complete", f"all {len(snapshot.paths())} files are there")
-    if not missing and wanted.quiet and _may_change(scene, snapshot):
+    if not missing and must_rest:
         return _at_rest_or_not(scene, rest_s)
     if not missing:
         return Verdict("writing", wanted.doubt) if _is_written(scene, rest_s) else Verdict("unknown", wanted.doubt)
@@ -161,9 +171,9 @@ def judge(wanted: Wanted, snapshot: Snapshot, scene: Scene) -> Verdict:
     return Verdict(state, shown, tuple(missing))
 
 
-def _lack(path: str, need: Need, snapshot: Snapshot) -> str:
+def _lack(path: str, need: Need, snapshot: Snapshot, scene: Scene) -> str:
     """What is wrong with this file; empty: nothing."""
-    owner = f" ({need.owner})" if need.owner else ""
+    owner = f" ({need.owner}{_where(need.owner, scene)})" if need.owner else ""
     there = snapshot.files.get(path)
     if not there:
         return f"{path}{owner} is missing"
@@ -174,6 +184,13 @@ def _lack(path: str, need: Need, snapshot: Snapshot) -> str:
         return ""
     most = need.size if need.size is not None else need.at_least
     return f"{path}{owner} has {max(sizes)} of {most} bytes"
+
+
+def _where(owner: str, scene: Scene) -> str:
+    """The node of `rank 3`, where the launch is known."""
+    rank = re.fullmatch("rank ([0-9]+)", owner)
+    node = int(rank[1]) // scene.ranks_per_node if rank else len(scene.hosts)
+    return f" on {scene.hosts[node]}" if node < len(scene.hosts) else ""
 
 
 def _is_written(scene: Scene, rest_s: float) -> bool:

@@ -27,10 +27,10 @@ def fits(snapshot: Snapshot) -> bool:
 def wanted(snapshot: Snapshot, look: Look, scene: Scene) -> Wanted:
     """The marker that the job names; without one, rest is all the proof there is."""
     if snapshot.is_file:
-        return Wanted({snapshot.name: Need(at_least=1)}, quiet=True)
+        return Wanted({snapshot.name: Need(at_least=1)}, quiet=True, all_nodes=True)
     if not snapshot.paths():
-        return Wanted({"(any file)": Need()})
-    return Wanted(quiet=not scene.marker)
+        return Wanted({"(any file)": Need()}, all_nodes=True)
+    return Wanted(quiet=not scene.marker, all_nodes=True)
 
 
 def loss(snapshot: Snapshot, look: Look) -> float | None:

@@ -10,8 +10,9 @@ Accelerate 1.15.0, utils/fsdp_utils.py: pytorch_model_fsdp_0/ and optimizer_0/ a
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from outlast.checkpoint import dcp, deepspeed
+from outlast.checkpoint import dcp, deepspeed, torchzip
 from outlast.checkpoint import format as forms
 from outlast.checkpoint.format import Look, Need, Reshard, Resume, Scene, Wanted
 from outlast.checkpoint.listing import Snapshot
@@ -61,7 +62,34 @@ def wanted(snapshot: Snapshot, look: Look, scene: Scene) -> Wanted:
     doubt, late, lost = (
         next(filter(None, w), "") for w in zip(*((f.doubt, f.late, f.lost) for f in found), strict=True)
     )
-    return Wanted(files, quiet=True, doubt=doubt, late=late, lost=lost)
+    quiet = not (scene.writer == "gone" and _is_proven(snapshot, look, scene))
+    return Wanted(files, quiet=quiet, doubt=doubt, late=late, lost=lost)
+
+
+def _is_proven(snapshot: Snapshot, look: Look, scene: Scene) -> bool:
+    """Do its files themselves show that all ranks had ended it? Then it need not have been at rest when they died.
+
+    trainer_state.json is the last of rank 0; the others have written one archive each. Below a folder all write.
+    """
+    if any("/" in path for path in snapshot.paths()) or not isinstance(_json(snapshot, look), dict):
+        return False
+    ranks = _ranks(snapshot)
+    if ranks and scene.world is None:
+        return False
+    return all(_is_archive(snapshot, look, f"rng_state_{rank}.pth") for rank in ranks)
+
+
+def _is_archive(snapshot: Snapshot, look: Look, path: str) -> bool:
+    try:
+        with look(snapshot.path_of(path)) as file:
+            torchzip.open_archive(file)
+    except (OSError, torchzip.ArchiveError):
+        return False
+    return True
+
+
+def _json(snapshot: Snapshot, look: Look) -> Any:
+    return forms.json_of(look, snapshot.path_of(STATE))
 
 
 def _weights(snapshot: Snapshot, look: Look) -> Wanted:
@@ -90,7 +118,9 @@ def _random(snapshot: Snapshot, scene: Scene) -> dict[str, Need]:
     ranks = _ranks(snapshot)
     if not ranks:
         return {}
-    return {f"rng_state_{rank}.pth": Need(f"rank {rank}", at_least=1) for rank in range(scene.world or max(ranks) + 1)}
+    # More than the launch knows of where each of its ranks is a torchrun.
+    world = max(scene.world or 0, max(ranks) + 1)
+    return {f"rng_state_{rank}.pth": Need(f"rank {rank}", at_least=1) for rank in range(world)}
 
 
 def _ranks(snapshot: Snapshot) -> list[int]:
@@ -103,7 +133,7 @@ def _state(snapshot: Snapshot, look: Look) -> Wanted:
         look(snapshot.path_of(STATE)).close()
     except OSError:
         return Wanted()
-    state = forms.json_of(look, snapshot.path_of(STATE))
+    state = _json(snapshot, look)
     if not isinstance(state, dict):
         return Wanted(late=f"{STATE} (rank 0) is no whole JSON")
     said, named = state.get("global_step"), step(snapshot)
@@ -114,7 +144,7 @@ def _state(snapshot: Snapshot, look: Look) -> Wanted:
 
 def loss(snapshot: Snapshot, look: Look) -> float | None:
     """eval_loss of the evaluation at its own step."""
-    state = forms.json_of(look, snapshot.path_of(STATE))
+    state = _json(snapshot, look)
     history = state.get("log_history") if isinstance(state, dict) else None
     if not isinstance(history, list):
         return None
@@ -154,7 +184,7 @@ def lacks(snapshot: Snapshot, look: Look, scene: Scene) -> list[str]:
     if not any(name in snapshot.files for name in ("rng_state.pth", "rng_state.json")):
         gone = [str(rank) for rank in range(count) if rank not in ranks]
         lack += [f"RNG: no rng_state_N.pth of rank {', '.join(gone[:8])}"] if gone else []
-    state = forms.json_of(look, snapshot.path_of(STATE))
+    state = _json(snapshot, look)
     if not isinstance(state, dict) or not isinstance(state.get("global_step"), int):
         lack.append(f"data position: {STATE} has no global_step, by which the Trainer skips batches")
     return lack
