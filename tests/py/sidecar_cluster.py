@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 import random
 import re
 import signal
@@ -171,8 +172,7 @@ class Cluster:
             if host != torn:
                 write(self.folder(host) / f"step-{step}", mine)
             content |= mine
-        # As pickle has them: in UTF-8, among other things.
-        metadata = b"\x80\x04" + b"".join(b"\x8c%c" % len(name) + name.encode() + b"\x94" for name in names) + b"."
+        metadata = metadata_of({name: len(content[name]) for name in names})
         if index:
             write(self.folder("h0") / f"step-{step}", {".metadata": metadata})
         return content | {".metadata": metadata}
@@ -195,6 +195,22 @@ class Cluster:
         assert found.keys() == content.keys()
         assert all(found[path] == content[path] for path in content)
         verify(top)
+
+
+class Record:
+    """Stands for the classes of torch.distributed.checkpoint: an object with fields."""
+
+    def __init__(self, **fields: object) -> None:
+        self.__dict__.update(fields)
+
+
+def metadata_of(parts: dict[str, int]) -> bytes:
+    """A .metadata that names these parts, with their bytes."""
+    storage = {
+        Record(fqn=f"model.{number}"): Record(relative_path=name, offset=0, length=size)
+        for number, (name, size) in enumerate(parts.items())
+    }
+    return pickle.dumps(Record(state_dict_metadata={}, storage_data=storage))
 
 
 def data(size: int, step: int, seed: int) -> bytes:

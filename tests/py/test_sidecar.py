@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,16 +45,17 @@ def test_what_is_being_written_is_not_copied(one: Cluster) -> None:
     one.end(1)
     one.drain()
     assert one.durable_steps() == [20]
-    assert one.events("checkpoint_torn") == [["step:=40", "why=last.json is missing"]]
+    assert one.events("checkpoint_torn") == [["step:=40", "why=last.json (the job's checkpoint.complete) is missing"]]
 
 
 def test_a_checkpoint_that_is_one_file_lies_in_a_folder_of_its_name(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, CKPT_COMPLETE="")
     try:
         cluster.start()
-        (cluster.folder("h0") / "step-20.ckpt").write_bytes(b"weights")
+        with zipfile.ZipFile(cluster.folder("h0") / "step-20.ckpt", "w") as archive:
+            archive.writestr("archive/data.pkl", b"N.")
         wait_for((cluster.run / "checkpoints/step-20.ckpt/MANIFEST.json").exists, "the manifest")
-        assert (cluster.run / "checkpoints/step-20.ckpt/step-20.ckpt").read_bytes() == b"weights"
+        assert zipfile.is_zipfile(cluster.run / "checkpoints/step-20.ckpt/step-20.ckpt")
     finally:
         cluster.stop()
 
@@ -74,7 +76,9 @@ def test_a_checkpoint_that_lacks_a_part_is_torn_and_its_node_is_named(three: Clu
     three.drain()
     assert three.durable_steps() == [20]
     three.assert_holds(20, content)
-    assert three.events("checkpoint_torn") == [["step:=40", "why=h2 has not __2_0.distcp, __2_1.distcp"]]
+    assert three.events("checkpoint_torn") == [
+        ["step:=40", "why=__2_0.distcp (rank 2 on h2) is missing; __2_1.distcp (rank 2 on h2) is missing"]
+    ]
 
 
 def test_parts_without_an_index_are_never_taken_for_whole(three: Cluster) -> None:

@@ -11,17 +11,20 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from outlast.checkpoint import manifest
+from outlast.checkpoint.format import Scene
+from outlast.checkpoint.listing import Snapshot
 from outlast.checkpoint.manifest import Item, Manifest
 from outlast.sidecar import agent, judge, publish
 from outlast.sidecar.agent import Message
 from outlast.sidecar.child import Child
 from outlast.sidecar.crew import Crew, start_agent
-from outlast.sidecar.judge import Entry, Part, Rules, Verdict
+from outlast.sidecar.judge import Entry, Facts, Files, Part, Rules, Verdict
+from outlast.sidecar.pages import Pages, Reading
 from outlast.sidecar.settings import Ranks, Settings, State
 from outlast.sidecar.transfer import Journal, Mover, Transfer, begin
 
@@ -56,8 +59,8 @@ class Coordinator:
         self.begun_s = time.time()
         self.attempt, self.attempt_s = -1, 0.0
         self.ended_s, self.ended_seen_s = 0.0, 0.0
-        self.indexes: dict[tuple[str, str], dict[str, frozenset[str]]] = {}
-        self.grepping: set[tuple[str, str]] = set()
+        self.pages = Pages(self.crew)
+        self.known: dict[str, tuple[str, Facts]] = {}
         self.torn: dict[str, tuple[str, ...]] = {}
         self.room_s: dict[str, float] = {}
         self.passed: set[str] = set()
@@ -98,7 +101,8 @@ class Coordinator:
             for transfer in self.transfers.values():
                 self.mover.cancel(transfer)
             self.transfers, self.current, self.torn, self.passed = {}, None, {}, set()
-            self.indexes, self.grepping = {}, set()
+            self.known = {}
+            self.pages.forget()
         return Rules(s.complete, s.quiet_s, s.sharded, hosts or s.hosts[:1], s.ranks_per_node)
 
     def _absent(self, rules: Rules, ranks: Ranks) -> tuple[frozenset[str], frozenset[str]]:
@@ -153,41 +157,38 @@ class Coordinator:
         """On every checkpoint that is newer than the newest durable one, newest first."""
         durable = self.state.durable_step()
         absent, late = self._absent(rules, ranks)
+        around = judge.scene(rules, ranks, time.time())
+        beside = {host: view.beside for host, view in self.crew.views.items()}
         found = []
         for name, entries in self._entries().items():
-            if max(entry.step for entry in entries.values()) <= durable:
+            if not ranks.known or max(entry.step for entry in entries.values()) <= durable:
                 continue
-            named = self._named(name, entries)
-            found.append(judge.judge(name, entries, named, rules, ranks, absent, late, time.time()))
+            there = judge.snapshot(name, entries, beside)
+            facts = self._facts(there, entries, beside, rules, around)
+            if facts is not None:
+                found.append(judge.judge(facts, there, entries, rules, around, absent, late))
+            else:
+                found.append(Verdict(name, max(entry.step for entry in entries.values()), False, False))
+        self.known = {verdict.name: self.known[verdict.name] for verdict in found if verdict.name in self.known}
         return sorted(found, key=lambda verdict: verdict.step, reverse=True)
 
-    def _named(self, name: str, entries: dict[str, Entry]) -> dict[str, frozenset[str]]:
-        """What the indexes of a checkpoint name, as far as that is known; who has one is asked."""
-        known: dict[str, frozenset[str]] = {}
-        for host, entry in entries.items():
-            for path, (size, mtime_ns) in entry.files.items():
-                if path.rpartition("/")[2] != judge.INDEX:
-                    continue
-                sign = (f"{name}/{path}", f"{size}.{mtime_ns}")
-                if path in self.indexes.get(sign, {}):
-                    known[path] = self.indexes[sign][path]
-                elif host in self.crew.present() and sign not in self.grepping:
-                    self._grep(host, name, path, sign)
-        return known
-
-    def _grep(self, host: str, name: str, path: str, sign: tuple[str, str]) -> None:
-        words: set[str] = set()
-        self.grepping.add(sign)
-
-        def rows(host: str, message: Message) -> None:
-            words.update(message["files"])
-
-        def end(host: str, message: Message) -> None:
-            self.grepping.discard(sign)
-            if "error" not in message:
-                self.indexes[sign] = {path: frozenset(words)}
-
-        self.crew.ask(host, {"m": "grep", "name": name, "path": path, "pattern": judge.INDEX_NAMES}, end, rows)
+    def _facts(
+        self, there: Snapshot, entries: dict[str, Entry], beside: Mapping[str, Files], rules: Rules, around: Scene
+    ) -> Facts | None:
+        """What a checkpoint is and must hold; None: not known yet, it is being asked."""
+        versions = sorted((host, entry.version, len(entry.files)) for host, entry in entries.items())
+        sign = repr([versions, beside, around.writer])
+        if there.name in self.known and self.known[there.name][0] == sign:
+            return self.known[there.name][1]
+        order = [*rules.hosts, *sorted(entries)]
+        hosts = tuple(host for host in order if host in self.crew.present())
+        reading = Reading(self.pages, lambda path: judge.place(path, there.name, entries, beside, hosts))
+        facts = judge.facts(there, self.settings.prefix, reading.look, around)
+        if reading.is_waiting or facts is None:
+            return None
+        self.pages.forget(there.name)
+        self.known[there.name] = (sign, facts)
+        return facts
 
     # ── what is done about it ─────────────────────────────────────────────────────────────────────────────────────────
 

@@ -57,6 +57,8 @@ class View:
     looked_s: float = 0.0  # when the last one that was answered had been
     entries: dict[str, Entry] = field(default_factory=dict)
     files: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
+    beside: dict[str, tuple[int, int]] = field(default_factory=dict)  # plain files that are no checkpoints
     old: list[str] = field(default_factory=list)  # checkpoints of steps that were not asked for
 
 
@@ -69,6 +71,7 @@ class Crew:
         self._by_host: dict[str, Peer] = {}
         self._asked: dict[int, Asked] = {}
         self._number = 0
+        self._version = 0
         self._pinged_s = 0.0
         self.views: dict[str, View] = {}
         self.left_s: dict[str, float] = {}
@@ -220,7 +223,9 @@ class Crew:
     def _rows(self, host: str, message: Message) -> None:
         files = self.views[host].files
         if message["start"] == 0:
+            self._version += 1
             files[message["name"]] = {}
+            self.views[host].versions[message["name"]] = self._version
         files[message["name"]].update({row[0]: (int(row[1]), int(row[2])) for row in message["files"]})
 
     def _looked(self, host: str, message: Message) -> None:
@@ -229,10 +234,11 @@ class Crew:
         view, now = self.views[host], time.time()
         view.looked_s = view.asked_s
         view.entries = {
-            name: Entry(int(step), view.files[name], float(quiet_s), now)
+            name: Entry(int(step), view.files[name], float(quiet_s), now, view.versions[name])
             for name, step, quiet_s in message["seen"]
             if name in view.files
         }
+        view.beside = {row[0]: (int(row[1]), int(row[2])) for row in message["beside"]}
         view.old = [str(name) for name in message["old"]]
         view.files = {name: files for name, files in view.files.items() if name in view.entries}
 

@@ -1,13 +1,22 @@
-"""Which checkpoints are whole, over all nodes that hold parts of them."""
+"""Which checkpoints are whole, over all nodes: outlast.checkpoint judges what agents have told.
 
-import re
+What is added here is only who can still be heard: a node without an agent may have what is missing.
+"""
+
+import errno
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
+from outlast.checkpoint import format as forms
+from outlast.checkpoint import known
+from outlast.checkpoint.format import Look, Scene, Wanted
+from outlast.checkpoint.known import Found
+from outlast.checkpoint.listing import File, Snapshot
 from outlast.sidecar.settings import Ranks
 
-# torch.distributed.checkpoint: `.metadata` is written last, by one rank, and names every file of the checkpoint.
-INDEX = ".metadata"
-INDEX_NAMES = r"__[0-9]+_[0-9]+\.distcp"
+Files = Mapping[str, tuple[int, int]]  # path: bytes, time of change in ns
 
 
 @dataclass(frozen=True)
@@ -21,23 +30,42 @@ class Part:
 
 @dataclass(frozen=True)
 class Entry:
-    """What one host has of one checkpoint, and for how long nothing in it had changed at the time `seen_s`."""
+    """What one host has of one checkpoint, and for how long nothing in it had changed at the time `seen_s`.
+
+    Two of a host with the same `version` have the same files.
+    """
 
     step: int
     files: dict[str, tuple[int, int]]  # path: bytes, time of change in ns
     quiet_s: float
     seen_s: float
+    version: int = 0
+
+    @property
+    def changed_s(self) -> float:
+        """When it changed last, by our clock: the host's does not matter."""
+        return self.seen_s - self.quiet_s
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How to tell that a checkpoint is whole."""
+    """What the job says of its checkpoints, and its launch."""
 
     complete: str
     quiet_s: float
     sharded: bool
     hosts: tuple[str, ...]  # of the launch, in the order of ranks
     ranks_per_node: int
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a checkpoint is and must hold, as far as its files tell; it holds until one of them changes."""
+
+    found: Found
+    wanted: Wanted
+    world_size: int | None
+    loss: float | None
 
 
 @dataclass(frozen=True)
@@ -51,44 +79,89 @@ class Verdict:
     files: dict[str, Part] = field(default_factory=dict)
     missing: tuple[str, ...] = ()  # what it lacks, in words
     differ: tuple[str, ...] = ()  # paths that several hosts have, with different sizes
+    facts: Facts | None = None
+
+
+def scene(rules: Rules, ranks: Ranks, now: float) -> Scene:
+    """What the judge has to know around a checkpoint."""
+    writer: Literal["running", "done", "gone"] = "gone"
+    if ranks.running:
+        writer = "running"
+    elif ranks.code == 0:
+        writer = "done"
+    world = len(rules.hosts) * rules.ranks_per_node
+    hosts = (rules.hosts, rules.ranks_per_node)
+    return Scene(now, rules.quiet_s, writer, ranks.ended_s, world, rules.complete, *hosts)
+
+
+def snapshot(name: str, entries: Mapping[str, Entry], beside: Mapping[str, Files]) -> Snapshot:
+    """A checkpoint over all hosts; `beside` are the plain files around it, by host."""
+    files: dict[str, dict[str, File]] = {}
+    for host, entry in entries.items():
+        # Its folders have times, too: of what was removed or moved in.
+        files.setdefault("/", {})[host] = File(f"{name}/", 0, entry.changed_s)
+        for path, (size, mtime_ns) in entry.files.items():
+            files.setdefault(path, {})[host] = File(f"{name}/{path}", size, min(mtime_ns / 1e9, entry.changed_s))
+    around: dict[str, dict[str, File]] = {}
+    for host, plain in beside.items():
+        for path, (size, mtime_ns) in plain.items():
+            around.setdefault(path, {})[host] = File(path, size, mtime_ns / 1e9)
+    is_file = all(entry.files.keys() == {name} for entry in entries.values())
+    return Snapshot(name, files, around, is_file)
+
+
+def place(
+    path: str, name: str, entries: Mapping[str, Entry], beside: Mapping[str, Files], hosts: tuple[str, ...]
+) -> tuple[str, str, str, int, int]:
+    """Which of these hosts, that can be asked, has a file of the folder of checkpoints, and how it was listed.
+
+    The first in the order given. Raises: OSError: none.
+    """
+    top, _, inside = path.partition("/")
+    for host in hosts:
+        if top == name and host in entries and (info := entries[host].files.get(inside or top)):
+            return host, name, inside or top, *info
+        if top != name and not inside and (info := beside.get(host, {}).get(top)):
+            return host, "", top, *info
+    raise OSError(errno.EHOSTUNREACH, f"{path}: {os.strerror(errno.EHOSTUNREACH)}")
+
+
+def facts(there: Snapshot, prefix: str, look: Look, around: Scene) -> Facts | None:
+    """What this checkpoint is; None: it is none."""
+    found = known.of(there, prefix)
+    if found is None:
+        return None
+    wanted = found.format.wanted(there, look, around)
+    world = found.format.world(there, look) or around.world
+    return Facts(found, wanted, world, found.format.loss(there, look))
 
 
 def judge(
-    name: str,
-    entries: dict[str, Entry],  # by host
-    named: dict[str, frozenset[str]],  # what each index in it names, by the index's path; not there: not known yet
+    of: Facts,
+    there: Snapshot,
+    entries: Mapping[str, Entry],  # by host
     rules: Rules,
-    ranks: Ranks,
+    around: Scene,
     absent: frozenset[str],  # hosts of the launch that are not there
     late: frozenset[str],  # those of them that will not be waited for
-    now: float,
 ) -> Verdict:
     """The verdict on one checkpoint. The first host in the order of ranks gives a file that several have."""
-    files, differ = _union(entries, rules.hosts)
-    step = max(entry.step for entry in entries.values())
-    over = _have_ended(ranks) and not absent - late  # nobody is left who could still have what is missing
-    verdict = Verdict(name, step, False, False, files, (), differ)
-    if rules.complete and rules.complete not in files:
-        return _unfinished(verdict, over, f"{rules.complete} is missing")
-    if not all(_is_quiet(entry, rules, ranks, now) for entry in entries.values()):
-        return _unfinished(verdict, over, "it was being written when the ranks ended")
-    missing = _missing(files, named, rules)
-    if missing:
-        return _unfinished(verdict, over, *missing)
-    if any(path not in named for path in _indexes(files)):
-        return verdict
-    if rules.sharded and differ:
-        return _unfinished(verdict, over, *(f"{path} differs from node to node" for path in differ))
-    # An index tells what there must be. Without one only the nodes can tell, so they must all have been seen.
-    silent = absent - entries.keys() if not _indexes(files) else frozenset()
-    if rules.sharded and silent & late:
-        return _unfinished(verdict, over, *(f"{host} is gone" for host in sorted(silent)))
-    if silent - late:
-        return verdict
-    return Verdict(name, step, True, False, files, (), differ)
+    files, differ = union(entries, rules.hosts)
+    told = forms.judge(of.wanted, there, around)
+    silent = absent - entries.keys() if of.wanted.all_nodes else frozenset()
+    missing = told.missing or (told.reason,)
+    if told.state == "complete":
+        missing = tuple(f"{path} differs from node to node" for path in differ) if rules.sharded else ()
+        if rules.sharded and silent & late:
+            missing = missing or tuple(f"{host} is gone" for host in sorted(silent & late))
+        if not missing:
+            return Verdict(there.name, of.found.step, not silent - late, False, files, (), differ, of)
+    over = around.writer != "running" and not absent - late  # nobody is left who could still have what is missing
+    return Verdict(there.name, of.found.step, False, over, files, missing, differ, of)
 
 
-def _union(entries: dict[str, Entry], hosts: tuple[str, ...]) -> tuple[dict[str, Part], tuple[str, ...]]:
+def union(entries: Mapping[str, Entry], hosts: tuple[str, ...]) -> tuple[dict[str, Part], tuple[str, ...]]:
+    """The files of all hosts, where each is taken from, and those that differ."""
     rank = {host: number for number, host in enumerate(hosts)}
     files: dict[str, Part] = {}
     differ: set[str] = set()
@@ -98,54 +171,3 @@ def _union(entries: dict[str, Entry], hosts: tuple[str, ...]) -> tuple[dict[str,
             if part.size != size:
                 differ.add(path)
     return files, tuple(sorted(differ))
-
-
-def _have_ended(ranks: Ranks) -> bool:
-    return ranks.known and not ranks.running
-
-
-def _unfinished(verdict: Verdict, over: bool, *missing: str) -> Verdict:
-    """If whoever was to finish it is gone, it is torn."""
-    return Verdict(verdict.name, verdict.step, False, over, verdict.files, tuple(missing), verdict.differ)
-
-
-def _is_quiet(entry: Entry, rules: Rules, ranks: Ranks, now: float) -> bool:
-    """Has nothing changed for long enough? As lib/checkpoint.sh has it.
-
-    Without a last file quiet is the only proof, and it is one only while the writer lives: what a killed rank was
-    writing is quiet for ever. A rank that ended with 0 has written all.
-    """
-    if rules.complete and _have_ended(ranks):
-        return True
-    if not rules.complete and not ranks.known:
-        return False
-    if not rules.complete and _have_ended(ranks):
-        if ranks.code == 0:
-            return True
-        # It must have been quiet for that long already when the ranks ended; the host's own clock does not matter.
-        return entry.quiet_s - (entry.seen_s - ranks.ended_s) >= rules.quiet_s
-    return entry.quiet_s >= rules.quiet_s
-
-
-def _indexes(files: dict[str, Part]) -> list[str]:
-    return [path for path in files if path.rpartition("/")[2] == INDEX]
-
-
-def _missing(files: dict[str, Part], named: dict[str, frozenset[str]], rules: Rules) -> list[str]:
-    """What the indexes name and nobody has, in words, node by node."""
-    absent: dict[str, list[str]] = {}
-    for index in _indexes(files):
-        folder = index[: -len(INDEX)]
-        for name in sorted(named.get(index, frozenset())):
-            if folder + name not in files:
-                absent.setdefault(_writer(name, rules), []).append(folder + name)
-    return [
-        f"{host or 'no node'} has not {', '.join(paths[:3])}{f' and {len(paths) - 3} more' if len(paths) > 3 else ''}"
-        for host, paths in sorted(absent.items())
-    ]
-
-
-def _writer(name: str, rules: Rules) -> str:
-    rank = re.match(r"__([0-9]+)_", name)
-    number = int(rank[1]) // rules.ranks_per_node if rank else len(rules.hosts)
-    return rules.hosts[number] if number < len(rules.hosts) else ""
