@@ -7,7 +7,7 @@
 #   ol_main_attempt    one launch, from the choice of a checkpoint to the decision what follows
 #
 # Sets     OUTLAST_PARENT OUTLAST_DURABLE_AT_START OUTLAST_DURABLE_STEP OUTLAST_GENERATION_MINE OUTLAST_MARGIN_S
-# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, attempt, watch, ending, decide, successor, mail, py
+# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, attempt, watch, ending, decide, successor, mail, py, report
 # Sourcing it defines the functions above and does nothing else.
 
 # A frozen file system thaws, mostly. After half an hour the nodes are given back and a later job tries again.
@@ -165,6 +165,7 @@ ol_main_attempt() {
   if [[ $OUTLAST_THEN == relaunch ]]; then
     # What the last attempt left complete becomes durable before a checkpoint is chosen.
     ol_sidecar_drain 300
+    ol_report_start
     _ol_main_wait || {
       OUTLAST_CLASS=''
       ol_main_interrupted "waiting for the next attempt"

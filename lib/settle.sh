@@ -5,7 +5,7 @@
 #   ol_settle               once, after the decision. Sets OUTLAST_EXIT, the script's exit status
 #   ol_settle_unexpected    EXIT trap: an exit without a decision is the class `internal`, and still decides
 #
-# Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, py
+# Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, py, report
 # Sourcing it defines the functions above and does nothing else.
 
 # Seconds that may still be used: until KILL when the scheduler has sent TERM, else until the allocation ends,
@@ -73,12 +73,15 @@ _ol_settle_cancelled() {
   ol_decide
 }
 
-# The table of jobs so far goes to the end of the job's log; first the ledger must be there.
+# The report, and the table of jobs so far at the end of the job's log; first the ledger must be there.
 _ol_settle_report() {
   local left_s
   left_s=$(_ol_settle_left)
   if ol_courier_carry "$left_s"; then
-    [[ -e $OUTLAST_STATE/term ]] || ol_py 60 summary "$OUTLAST_RUN_DIR"
+    if [[ ! -e $OUTLAST_STATE/term ]]; then
+      ol_report_finish 60
+      ol_py 60 summary "$OUTLAST_RUN_DIR"
+    fi
     ol_courier_carry "$left_s"
   else
     ol_log_warn "the shared file system did not take the last of the log"

@@ -11,14 +11,24 @@ _SHOWN = 20
 
 def table(events: list[Event]) -> str:
     """One line a job, in order of their start, and one for the whole; the last twenty of a long chain."""
-    run = ledger.fold(events)
-    jobs = [job for job in _each_start(events) if job.started_t]
-    rows = [HEADS, *(_row(job, run.last_t or 0) for job in jobs[-_SHOWN:])]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
-    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    jobs = rows(events)
+    shown = [HEADS, *jobs[-_SHOWN:]]
+    widths = [max(len(row[column]) for row in shown) for column in range(len(HEADS))]
+    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
     if len(jobs) > _SHOWN:
         lines.insert(1, f"… {len(jobs) - _SHOWN} earlier jobs")
-    return "\n".join([*lines, _whole(run, len(jobs))])
+    return "\n".join([*lines, whole(events)])
+
+
+def rows(events: list[Event]) -> list[tuple[str, ...]]:
+    """The jobs that have started, each with a cell for each of HEADS."""
+    now = ledger.fold(events).last_t or 0
+    return [_row(job, now) for job in _each_start(events) if job.started_t]
+
+
+def whole(events: list[Event]) -> str:
+    """`3 jobs; step 120, 100 is safe; goes on`."""
+    return _whole(ledger.fold(events), len(rows(events)))
 
 
 def _each_start(events: list[Event]) -> list[Job]:

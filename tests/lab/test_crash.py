@@ -19,6 +19,11 @@ def test_a_crash_by_code_is_relaunched_in_the_same_job(lab: Lab) -> None:
     assert {e["job"] for e in lab.events("ended")} == {job}
     assert lab.events("launched")[1]["step"] >= 20
     lab.assert_resumed()
+    report = (lab.folder / f"reports/{job}.0.1.txt").read_text()
+    assert f"=== Crash Report: Job {job} ===" in report
+    assert "Done:         launched again in the same job" in report
+    assert "=== Finished: Job" in (lab.folder / f"reports/{job}.0.2.txt").read_text()
+    assert "finished</span>" in (lab.folder / "report.html").read_text()
 
 
 def test_a_segmentation_fault_of_one_rank_is_told_from_its_peers_deaths(lab: Lab) -> None:

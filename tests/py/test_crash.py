@@ -173,3 +173,13 @@ def test_follow_begins_anew_when_the_log_was_cut(tmp_path: Path) -> None:
     log.write_text(ECC)
     found = next(told)
     assert found and (found.pattern, found.evidence[0].line) == ("gpu_ecc", 1)
+
+
+def test_no_secret_of_a_log_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "log"
+    log.write_text("0: ValueError: login failed, api_key=0123abcd\n")
+    for options in ([], ["--json"], ["--explain"]):
+        assert commands.main(["crash", str(log), *options]) == 0
+    told = capsys.readouterr().out
+    assert "login failed" in told
+    assert "0123abcd" not in told

@@ -21,6 +21,7 @@ VERBS: dict[str, str] = {
     "status": "Say how a run is doing, and what to type next.",
     "events": "Tell what happened to a run, one line an event.",
     "crash": "Say from its logs what ended a job, whose fault it is and what to do.",
+    "report": "Tell on one page how an attempt failed, or how the run ended, and what to do.",
     "summary": "Tell the jobs of a run in a table, one line a job.",
     "ckpt": "List, check, pin, roll back and remove checkpoints.",
     "save": "Ask a running job for a checkpoint now.",

@@ -1,5 +1,6 @@
 """The verdict by the exits of ranks alone: rule 5."""
 
+from outlast import story
 from outlast.crash import verdict
 from outlast.crash.case import Case, unique
 from outlast.crash.exits import Exit
@@ -47,8 +48,8 @@ def by_exits(case: Case) -> Verdict | None:
         found.blame_ranks = ranks
     if name == "unknown":
         found.confidence = 0.3
-    said = first[0].text.strip()
-    found.why = f"{case.book.says(name) or 'Nothing says why'}: the launcher says {said[:120]!r}, and no line says more"
+    said = story.plain(first[0].text.strip())
+    found.why = f"{case.book.says(name) or 'No line says why'}: it began with {said[:120]!r}"
     found.evidence = [case.evidence(ended) for ended in first[:EVIDENCE]]
     found.fingerprint = verdict.fingerprint(name, first[0].how, str(first[0].code))
     return found

@@ -2,7 +2,9 @@
 
 import hashlib
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+
+from outlast.masked import masked
 
 
 @dataclass
@@ -31,8 +33,9 @@ class Verdict:
     why: str = ""
 
     def fields(self) -> dict[str, object]:
-        """As --json prints it."""
-        return asdict(self)
+        """As --json prints it, without secrets."""
+        lines = [asdict(replace(line, text=masked(line.text))) for line in self.evidence]
+        return {**asdict(self), "evidence": lines, "why": masked(self.why)}
 
 
 _HEX = re.compile(r"\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{8,}(?:-[0-9a-f]{4,})*\b")
@@ -62,12 +65,12 @@ def told(verdict: Verdict, explain: bool = False) -> str:
     rows = [
         ("Pattern:", f"{verdict.pattern}, {verdict.scope}, {verdict.persistence}"),
         ("Blame:", who + ranks),
-        ("Why:", verdict.why),
+        ("Why:", printable(masked(verdict.why))),
         ("Sure:", f"{verdict.confidence:.0%}      fingerprint {verdict.fingerprint}"),
     ]
     lines = ["=== Crash verdict ===", *(f"{head:<14}{text}" for head, text in rows)]
     for line in verdict.evidence if explain else verdict.evidence[:3]:
-        text = printable(line.text)[: 2000 if explain else 160]
+        text = printable(masked(line.text))[: 2000 if explain else 160]
         lines.append(f"{'Evidence:':<14}{printable(line.file)}:{line.line}: {text}")
     if explain and verdict.not_blame_nodes:
         lines.append(f"{'Not to blame:':<14}{', '.join(verdict.not_blame_nodes[:200])}")

@@ -113,10 +113,10 @@ main() {
 # What follows: the parts of main; this job and its site; the tools, a file each ("# lib/NAME.sh -"):
 #   an attempt   attempt watch stop ending decide guard successor settle
 #   beside it    deadline pulse courier coordinator checkpoint progress lease run history ledger
-#   below them   environment shim mail py bounded log scheduler/slurm
+#   below them   environment shim mail report py bounded log scheduler/slurm
 
 # lib/main.sh - the parts of a job's story, in the order in which main tells them
-# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, attempt, watch, ending, decide, successor, mail, py
+# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, attempt, watch, ending, decide, successor, mail, py, report
 
 # ---- this job and this site -------------------------------------------------------------------------
 # Variables of the job file and its preset.
@@ -206,7 +206,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, history, deadline, run, lease
 
 # lib/settle.sh - the job's last minutes: drain, finish, report, let go
-# Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, py
+# Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, py, report
 
 # lib/deadline.sh - when training must stop, kept by a process of its own
 # Needs    log, bounded
@@ -246,6 +246,9 @@ ol_site_env() {
 
 # lib/mail.sh - tell a person, without ever waiting for it
 # Needs    log, bounded
+
+# lib/report.sh - what a person reads after a failure, a hold and the end of the run (docs/report.md)
+# Needs    courier, py
 
 # lib/py.sh - the one door from Bash to Python
 # Needs    log, bounded

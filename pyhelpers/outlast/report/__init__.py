@@ -1,0 +1,1 @@
+"""What happened to an attempt, on one page for a person; docs/report.md."""

@@ -1,0 +1,176 @@
+"""The attempts of a run and how each ended, out of its ledger."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from outlast.ledger import Event
+
+# Ends that a person should hear of, whatever follows.
+FAILURES = frozenset({
+    "node", "ended_unknown", "early_exit", "wrong_resume", "unhealthy", "launch", "bad_checkpoint", "storage", "hang",
+    "systemic", "crash", "internal", "walltime_late",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One launch in one job, or (`number` 0) a job that ended before its first. Times are UTC seconds since 1970.
+
+    `place` is the job's in the chain, from 1. `safe_t` is when training reached the step that is durable now, so what
+    comes after it is lost. `successor`, `held`, `todo`, `excluded` and `finished` are what followed.
+    """
+
+    run: str
+    job: str
+    restart: int
+    number: int
+    name: str
+    place: int
+    began_t: float
+    ended_t: float
+    hosts: tuple[str, ...] = ()
+    from_step: int | None = None
+    step: int | None = None
+    durable_step: int | None = None
+    safe_t: float = 0.0
+    kind: str = ""
+    code: int | None = None
+    evidence: str = ""
+    then: str = ""
+    successor: str = ""
+    held: str = ""
+    todo: str = ""
+    excluded: tuple[str, ...] = ()
+    finished: bool = False
+
+    @property
+    def id(self) -> str:
+        """Its name in logs/ and reports/."""
+        return f"{self.job}.{self.restart}.{self.number}"
+
+    @property
+    def failed(self) -> bool:
+        """Did it end as nobody wanted?"""
+        return self.kind in FAILURES
+
+    @property
+    def is_told(self) -> bool:
+        """Is there a report of it: after a failure, a hold and at the end of the run?"""
+        return self.failed or self.finished or (bool(self.held) and self.kind != "stopped")
+
+    @property
+    def lost_steps(self) -> int:
+        """Steps that have to be trained again."""
+        return max((self.step or 0) - (self.durable_step or 0), 0)
+
+    @property
+    def lost_node_hours(self) -> float:
+        """What the steps that have to be trained again had cost; without a step, what the attempt cost."""
+        if not self.failed or (self.step is not None and not self.lost_steps):
+            return 0.0
+        return max(self.ended_t - (self.safe_t or self.began_t), 0.0) * len(self.hosts) / 3600
+
+
+def ended(events: Iterable[Event]) -> list[Attempt]:
+    """The attempts that have ended, in order. `events` are in order of time."""
+    book = _Book()
+    for event in events:
+        book.take(event)
+    return book.ended
+
+
+class _Book:
+    def __init__(self) -> None:
+        self.ended: list[Attempt] = []
+        self._open: dict[tuple[str, int], Attempt] = {}
+        self._last: dict[str, int] = {}  # of each job, where in `ended` its last attempt is
+        self._names: dict[str, str] = {}
+        self._places: dict[str, int] = {}
+        self._saved: dict[tuple[str, int], dict[int, float]] = {}  # of each start of a job: step, when it was saved
+
+    def take(self, event: Event) -> None:
+        """The next event."""
+        if not event.job:
+            if event.name == "submitted":
+                self._names[event.text("successor")] = event.text("name")
+            return
+        key = (event.job, event.restart)
+        self._places.setdefault(event.job, len(self._places) + 1)
+        match event.name:
+            case "started" | "launched":
+                self._open[key] = self._begun(event)
+            case "first_step" | "progress":
+                self._change(key, step=event.number("step"))
+            case "checkpoint_local":
+                step = event.number("step")
+                if step is not None:
+                    self._saved.setdefault(key, {})[step] = event.t
+            case "ended":
+                self._end(event)
+            case _:
+                self._after(event)
+
+    def _begun(self, event: Event) -> Attempt:
+        hosts = tuple(event.text("hosts").split(",")) if event.text("hosts") else ()
+        return Attempt(
+            event.run,
+            event.job,
+            event.restart,
+            event.attempt,
+            self._names.get(event.job) or event.run,
+            self._places[event.job],
+            event.t,
+            event.t,
+            hosts,
+            from_step=event.number("step") or event.number("durable_step"),
+        )
+
+    def _change(self, key: tuple[str, int], **fields: int | None) -> None:
+        if key in self._open:
+            self._open[key] = replace(self._open[key], **fields)  # type: ignore[arg-type] # mypy wants them named
+
+    def _end(self, event: Event) -> None:
+        key = (event.job, event.restart)
+        now = self._open.pop(key, None) or self._begun(event)
+        step, durable = event.number("step"), event.number("durable_step")
+        saved = self._saved.get(key, {}).get(durable or 0, 0.0)
+        self.ended.append(
+            replace(
+                now,
+                number=event.attempt,
+                ended_t=event.t,
+                step=now.step if step is None else step,
+                durable_step=durable,
+                safe_t=saved if saved >= now.began_t else 0.0,
+                kind=event.text("class"),
+                code=event.number("code"),
+                evidence=event.text("evidence"),
+                then=event.text("then"),
+            )
+        )
+        self._last[event.job] = len(self.ended) - 1
+
+    def _after(self, event: Event) -> None:
+        """What followed the last end of this job. A job may be held before it has launched anything."""
+        if event.name == "submitted":
+            self._names[event.text("successor")] = event.text("name")
+        if event.name == "held" and event.job not in self._last:
+            now = self._open.get((event.job, event.restart)) or self._begun(event)
+            self.ended.append(replace(now, number=event.attempt, ended_t=event.t))
+            self._last[event.job] = len(self.ended) - 1
+        at = self._last.get(event.job)
+        if at is not None:
+            self.ended[at] = _followed(self.ended[at], event)
+
+
+def _followed(attempt: Attempt, event: Event) -> Attempt:
+    match event.name:
+        case "submitted":
+            return replace(attempt, successor=event.text("successor"))
+        case "held":
+            return replace(attempt, held=event.text("why"), todo=event.text("todo"))
+        case "excluded":
+            return replace(attempt, excluded=tuple(event.text("nodes").split()))
+        case "finished":
+            return replace(attempt, finished=True)
+    return attempt

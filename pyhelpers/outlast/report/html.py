@@ -1,0 +1,39 @@
+"""report.html: one file that loads nothing."""
+
+import jinja2
+
+from outlast import ledger, runstate, summary, tree
+from outlast.ledger import Event
+from outlast.masked import masked
+from outlast.report.attempt import Attempt
+from outlast.report.page import when
+from outlast.rundir import RunDir
+
+
+def page(run: RunDir, events: list[Event], reports: list[tuple[Attempt, str]]) -> str:
+    """The run's state, its jobs, and the texts of its reports."""
+    env = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(tree.root() / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    folded = ledger.fold(events)
+    files = runstate.asked(run)
+    state, _ = runstate.word(folded, {}, files)
+    return env.get_template("report.html.j2").render(
+        run=run.name,
+        state="going on" if state == "lost" else state,
+        reason=masked(runstate.reason(folded, state, files)) if state == "held" else "",
+        todo=runstate.todo(folded, state, files, run.name) if state == "held" else "",
+        whole=summary.whole(events),
+        heads=summary.HEADS,
+        rows=[[masked(cell) for cell in row] for row in summary.rows(events)],
+        at=when(folded.last_t or 0),
+        reports=[(_head(attempt), when(attempt.ended_t), text) for attempt, text in reports],
+    )
+
+
+def _head(attempt: Attempt) -> str:
+    return f"Job {attempt.job}, attempt {attempt.number}: {attempt.kind or 'held'}"
