@@ -11,15 +11,15 @@
 #   ol_checkpoint_newest              the same of all there are, whole or not
 #   ol_checkpoint_is_written          is the trainer writing one right now? 0 yes
 #   ol_checkpoint_keep STEP PATH      make one durable: 0 done, 1 could not, 3 the run is not ours any more
-#   ol_checkpoint_prune               remove the oldest durable ones, OUTLAST_CKPT_KEEP stay
+#   ol_checkpoint_prune               remove durable ones that need not be kept
 #   ol_checkpoint_durable             print `STEP PATH` of the newest whole durable checkpoint; 1 none; 2 no answer
 #   ol_checkpoint_drop_torn           shared storage: move what never got complete to quarantine/
 #   ol_checkpoint_arrange SRC DIR PREFIX   on a node: let DIR hold SRC's checkpoint and no other
 #
 # Files    OUTLAST_STATE/ranks   `running`, or `ended EPOCH CODE`; written by lib/attempt.sh and lib/watch.sh
 # Reads    OUTLAST_CKPT_DIR OUTLAST_CKPT_PREFIX OUTLAST_CKPT_COMPLETE OUTLAST_CKPT_QUIET_S OUTLAST_CKPT_KEEP
-#          OUTLAST_STORAGE OUTLAST_RUN_DIR OUTLAST_GENERATION
-# Needs    log, bounded, ledger
+#          OUTLAST_CKPT_KEEP_BEST OUTLAST_CKPT_KEEP_EVERY OUTLAST_STORAGE OUTLAST_RUN_DIR OUTLAST_JOB_ID OUTLAST_GENERATION
+# Needs    log, bounded, ledger, py
 # Sourcing it defines the functions above and does nothing else.
 
 _ol_checkpoint_list() { # DIR PREFIX COMPLETE SINCE; what changed later than SINCE (a date) is left out
@@ -185,22 +185,37 @@ ol_checkpoint_keep() {
   ol_log_info "checkpoint $step is durable ($bytes bytes in $((now_s - begun_s)) s)"
 }
 
-# Only what has a manifest of ours is removed; renamed first, so that a half removed one is never offered.
-# With it goes what a killed removal or copy has left.
-_ol_checkpoint_thin() { # CHECKPOINTS PREFIX KEEP
-  local name
+# Remove what a killed removal or copy has left, and print how many checkpoints there are.
+_ol_checkpoint_sweep() { # CHECKPOINTS PREFIX
+  cd "$1" && rm -rf .trash-* .incoming-* && _ol_checkpoint_marked "$2" | wc -l
+}
+
+# Only what has a manifest of ours is removed; renamed first, so that a half removed one is never offered. Two stay
+# whatever is asked for: the newest may turn out to be damaged. So does what a person has pinned (outlast ckpt pin), and
+# what Python wanted to keep when it last decided, the best one for example.
+_ol_checkpoint_thin() { # CHECKPOINTS PREFIX KEEP EVERY
+  local step name
   cd "$1" || return
-  rm -rf .trash-* .incoming-*
-  # The newest stays, whatever is asked for, and so does what a person has pinned (outlast ckpt pin).
-  _ol_checkpoint_marked "$2" | tail -n "+$((($3 > 0 ? $3 : 1) + 1))" | while read -r _ name; do
+  _ol_checkpoint_marked "$2" | tail -n "+$((($3 > 2 ? $3 : 2) + 1))" | while read -r step name; do
     [[ ! -e .$name.pinned ]] || continue
+    (($4 == 0 || step % $4 > 0)) || continue
+    ! grep -qsxF -e "$name" .kept || continue
     rm -f ".$name.MANIFEST.json"
     mv "$name" ".trash-$name" && rm -rf ".trash-$name"
   done
 }
 
+# Python knows the losses (docs/checkpoints.md, "What stays"). A file system that it waited for in vain will not answer us
+# either, and what is another job's now (3) is left alone.
 ol_checkpoint_prune() {
-  _ol_checkpoint_child ol_bounded 600 _ol_checkpoint_thin "$OUTLAST_RUN_DIR/checkpoints" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_CKPT_KEEP"
+  local count status=0
+  count=$(_ol_checkpoint_child ol_bounded_print 600 _ol_checkpoint_sweep "$OUTLAST_RUN_DIR/checkpoints" "$OUTLAST_CKPT_PREFIX") || return
+  ((count > OUTLAST_CKPT_KEEP)) || return 0
+  ol_py_ask 600 sidecar prune "$OUTLAST_RUN_DIR" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_CKPT_KEEP" "$OUTLAST_CKPT_KEEP_BEST" \
+    "$OUTLAST_CKPT_KEEP_EVERY" "$OUTLAST_JOB_ID" "$OUTLAST_GENERATION" >/dev/null || status=$?
+  [[ $status != 0 && $status != 3 && $status != 124 ]] || return "$status"
+  _ol_checkpoint_child ol_bounded 600 _ol_checkpoint_thin "$OUTLAST_RUN_DIR/checkpoints" "$OUTLAST_CKPT_PREFIX" \
+    "$OUTLAST_CKPT_KEEP" "$OUTLAST_CKPT_KEEP_EVERY"
 }
 
 # A checkpoint whose files do not add up to its manifest goes to quarantine. One that cannot be read does not:

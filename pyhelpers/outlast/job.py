@@ -16,6 +16,8 @@ class Checkpoint:
 
     storage: str = schema.choice("shared", "local")
     keep: int = 3
+    keep_best: int = 1
+    keep_every: int = 0
     copier: str = schema.choice("plain", "agents")  # plain: Bash, what the first node has
     max_writers: int = 16
     bandwidth_mib_s: int = 0

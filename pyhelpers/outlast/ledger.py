@@ -109,10 +109,12 @@ def _is_value(value: object) -> bool:
 
 
 class Reader:
-    """Reads a ledger that grows: each call gives the events that are new."""
+    """Reads a ledger that grows: each call gives the events that are new, all or only those of these names."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *names: str) -> None:
         self.path = path
+        # Both writers set no blanks. A ledger of weeks is long, and most of it is progress.
+        self._marks = tuple(f'"event":"{name}"'.encode() for name in names)
         self._at = 0
         self._seen: set[tuple[str, int, int]] = set()
 
@@ -130,6 +132,8 @@ class Reader:
         if lines and not lines[-1].endswith(b"\n"):
             lines.pop()
         self._at += sum(map(len, lines))
+        if self._marks:
+            lines = [line for line in lines if any(mark in line for mark in self._marks)]
         return [event for line in lines if (event := parse(line.decode(errors="replace"))) and self._is_new(event)]
 
     def _is_new(self, event: Event) -> bool:
@@ -140,12 +144,12 @@ class Reader:
         return True
 
 
-def read(path: Path) -> list[Event]:
-    """All events of a ledger, by time; empty where there is no file yet.
+def read(path: Path, *names: str) -> list[Event]:
+    """All events of a ledger, or those of these names, by time; empty where there is no file yet.
 
     Raises: OSError: it can't be read.
     """
-    return sorted(Reader(path).new(), key=lambda event: event.t)
+    return sorted(Reader(path, *names).new(), key=lambda event: event.t)
 
 
 def append(path: Path, event: Event) -> None:

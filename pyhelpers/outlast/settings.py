@@ -103,6 +103,8 @@ def _checkpoints(plan: Plan) -> list[Row]:
         ("CKPT_COMPLETE", ckpt.complete),
         ("CKPT_QUIET_S", ckpt.quiet_s),
         ("CKPT_KEEP", ckpt.keep),
+        ("CKPT_KEEP_BEST", ckpt.keep_best),
+        ("CKPT_KEEP_EVERY", ckpt.keep_every),
         ("CKPT_COPIER", ckpt.copier),
         ("CKPT_WRITERS", ckpt.max_writers),
         ("CKPT_MIB_PER_S", ckpt.bandwidth_mib_s),

@@ -3,6 +3,7 @@
 load job
 
 DURABLE() { printf '%s' "$OUTLAST_RUN_DIR/checkpoints/checkpoint-$1"; }
+shown() { find "$OUTLAST_RUN_DIR/checkpoints" -mindepth 1 -maxdepth 1 ! -name '.*' -printf '%f\n' | LC_ALL=C sort | paste -sd' '; }
 quiet() { find "$1" -exec touch -d "-$2 seconds" {} +; }
 shared() { OUTLAST_STORAGE=shared OUTLAST_CKPT_DIR=$OUTLAST_RUN_DIR/checkpoints; }
 # A preset that knows no last file, and ranks that have ended like this: RUNNING|'ended T CODE'
@@ -204,7 +205,7 @@ ranks() { printf '%s\n' "$*" >"$OUTLAST_STATE/ranks"; }
   OUTLAST_CKPT_PREFIX=step- OUTLAST_CKPT_KEEP=1
   owns_the_run
   local step
-  for step in 20 40; do
+  for step in 10 20 40; do
     echo "weights $step" >"$OUTLAST_CKPT_DIR/step-$step.ckpt"
     status_of ol_checkpoint_keep "$step" "$OUTLAST_CKPT_DIR/step-$step.ckpt" 2>/dev/null
     [ "$status" = 0 ]
@@ -212,7 +213,7 @@ ranks() { printf '%s\n' "$*" >"$OUTLAST_STATE/ranks"; }
   ol_checkpoint_prune
   run -0 ol_checkpoint_durable
   [ "$output" = "40 $OUTLAST_RUN_DIR/checkpoints/step-40.ckpt" ]
-  [ "$(entries "$OUTLAST_RUN_DIR/checkpoints")" = step-40.ckpt ]
+  [ "$(entries "$OUTLAST_RUN_DIR/checkpoints")" = "step-20.ckpt step-40.ckpt" ]
   ol_checkpoint_arrange "${output#* }" "$OUTLAST_CKPT_DIR" step-
   [ "$(cat "$OUTLAST_CKPT_DIR/step-40.ckpt")" = "weights 40" ]
 }
@@ -221,7 +222,7 @@ ranks() { printf '%s\n' "$*" >"$OUTLAST_STATE/ranks"; }
   shared
   OUTLAST_CKPT_PREFIX=step- OUTLAST_CKPT_KEEP=1
   local step
-  for step in 20 40; do
+  for step in 10 20 40; do
     echo "weights $step" >"$OUTLAST_CKPT_DIR/step-$step.ckpt"
     status_of ol_checkpoint_keep "$step" "$OUTLAST_CKPT_DIR/step-$step.ckpt" 2>/dev/null
     [ "$status" = 0 ]
@@ -229,19 +230,59 @@ ranks() { printf '%s\n' "$*" >"$OUTLAST_STATE/ranks"; }
   ol_checkpoint_prune
   touch "$OUTLAST_CKPT_DIR/step-60.ckpt"
   ol_checkpoint_drop_torn
-  [ "$(ls "$OUTLAST_CKPT_DIR")" = step-40.ckpt ]
+  [ "$(shown)" = "step-20.ckpt step-40.ckpt" ]
   run -0 ol_checkpoint_durable
   [ "$output" = "40 $OUTLAST_CKPT_DIR/step-40.ckpt" ]
   echo more >>"$OUTLAST_CKPT_DIR/step-40.ckpt"
+  echo more >>"$OUTLAST_CKPT_DIR/step-20.ckpt"
   run -1 ol_checkpoint_durable
   [ -z "$(entries "$OUTLAST_CKPT_DIR")" ]
 }
 
-@test "checkpoint_prune: what a person has pinned stays" {
-  for step in 20 40 60; do durable "$step"; done
+@test "checkpoint_prune: what a person has pinned stays, every so many-th, and what Python kept" {
+  for step in 20 40 60 80 90 100; do durable "$step"; done
   touch "$OUTLAST_RUN_DIR/checkpoints/.checkpoint-20.pinned"
-  OUTLAST_CKPT_KEEP=1 ol_checkpoint_prune
-  [ "$(entries "$OUTLAST_RUN_DIR/checkpoints")" = ".checkpoint-20.pinned checkpoint-20 checkpoint-60" ]
+  echo checkpoint-60 >"$OUTLAST_RUN_DIR/checkpoints/.kept"
+  OUTLAST_CKPT_KEEP=2 OUTLAST_CKPT_KEEP_EVERY=40 ol_checkpoint_prune
+  [ "$(shown)" = "checkpoint-100 checkpoint-20 checkpoint-40 checkpoint-60 checkpoint-80 checkpoint-90" ]
+  echo other >"$OUTLAST_RUN_DIR/checkpoints/.kept"
+  OUTLAST_CKPT_KEEP=1 OUTLAST_CKPT_KEEP_EVERY=0 ol_checkpoint_prune
+  [ "$(shown)" = "checkpoint-100 checkpoint-20 checkpoint-90" ]
+}
+
+# The run's own copy of outlast, which is this checkout's.
+python_works() {
+  mkdir -p "$OUTLAST_RUN_DIR/tool/$OUTLAST_VERSION"
+  ln -s "$ROOT/pyhelpers/outlast" "$OUTLAST_RUN_DIR/tool/$OUTLAST_VERSION/outlast"
+  OUTLAST_PYTHON=$ROOT/.venv/bin/python
+}
+
+scored() { # STEP LOSS
+  printf '{"global_step":%d,"log_history":[{"step":%d,"eval_loss":%s}]}\n' "$1" "$1" "$2" >"$OUTLAST_CKPT_DIR/checkpoint-$1/trainer_state.json"
+}
+
+@test "checkpoint_prune: with Python the best by loss stays, too, and without it stays then" {
+  local step
+  python_works
+  for step in 20 40 60 80 100; do
+    checkpoint "$step"
+    scored "$step" "$((step == 40 ? 1 : 3)).5"
+    owns_the_run
+    status_of ol_checkpoint_keep "$step" "$OUTLAST_CKPT_DIR/checkpoint-$step" 2>/dev/null
+  done
+  OUTLAST_CKPT_KEEP=2 ol_checkpoint_prune
+  [ "$(shown)" = "checkpoint-100 checkpoint-40 checkpoint-80" ]
+  OUTLAST_PYTHON=false
+  OUTLAST_CKPT_KEEP=1 ol_checkpoint_prune 2>/dev/null
+  [ "$(shown)" = "checkpoint-100 checkpoint-40 checkpoint-80" ]
+}
+
+@test "checkpoint_prune: a job that lost the run removes nothing" {
+  python_works
+  for step in 20 40 60; do durable "$step"; done
+  touch "$OUTLAST_RUN_DIR/lease/000004"
+  OUTLAST_CKPT_KEEP=1 run -3 ol_checkpoint_prune
+  [ "$(shown)" = "checkpoint-20 checkpoint-40 checkpoint-60" ]
 }
 
 @test "checkpoint_prune: clears up what a killed removal or copy left" {

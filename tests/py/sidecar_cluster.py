@@ -45,6 +45,8 @@ class Cluster:
             "CKPT_COMPLETE": ".metadata" if hosts > 1 else "last.json",
             "CKPT_QUIET_S": 0,
             "CKPT_KEEP": 3,
+            "CKPT_KEEP_BEST": 1,
+            "CKPT_KEEP_EVERY": 0,
             "SHARDED": int(hosts > 1),
             "RANKS_PER_NODE": 1,
             "SIDECAR_S": 0.1,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 import pytest
-from conftest import Fake
+from conftest import Fake, event
 from test_checkpoint_manifest import bash
 
 from outlast import commands, ledger
@@ -75,6 +75,18 @@ def test_list_tells_state_format_loss_and_pin(run: RunDir, capsys: pytest.Captur
     assert (rows[40]["format"], rows[40]["loss"]) == ("hf", 2.5)
     assert rows[20]["pinned"].endswith(": paper")
     assert rows[80]["reason"] == "config.json is missing"
+
+
+def test_list_and_show_tell_that_the_loss_had_gone_wrong(run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, line in ((4, "1 launched step=0"), (5, "1 loss_bad step=50 why=spike"), (6, "1 loss_good step=75")):
+        ledger.append(run.events, event(number, line))
+    assert [row["flagged"] for row in told(capsys, "list", "r1")] == ["", "", "spike", ""]
+    assert ckpt("list", "r1") == ckpt("show", "r1", 60) == 0
+    out = capsys.readouterr().out
+    assert "checkpoint-60  flagged: spike" in out
+    assert "flagged    spike" in out
+    assert ckpt("prune", "r1", "--newest", 1, "--grace-h", 0) == 0
+    assert there(run) == [40, 80]  # 60 has the better loss of those two
 
 
 def test_a_run_is_found_by_name_by_path_and_by_its_folder(run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:

@@ -127,28 +127,3 @@ def test_repair_removes_what_other_jobs_left_half_and_keeps_what_is_ours(run: Pa
         (run / "checkpoints" / name).mkdir()
     publish.repair(run / "checkpoints", run / "lease", "000003")
     assert names(run) == [".incoming-step-60.000003.1"]
-
-
-def test_prune_keeps_the_newest_by_number_and_never_what_has_no_manifest(run: Path) -> None:
-    for step in (80, 90, 100, 110):
-        commit(run, f"step-{step}")
-    (run / "checkpoints/step-10").mkdir()
-    (run / "checkpoints/mine").mkdir()
-    assert publish.prune(run / "checkpoints", "step-", 3, run / "lease", "000003") == ["step-80"]
-    assert names(run) == ["mine", "step-10", "step-100", "step-110", "step-90"]
-
-
-def test_prune_keeps_what_a_person_has_pinned(run: Path) -> None:
-    for step in (80, 90, 100):
-        commit(run, f"step-{step}")
-    (run / "checkpoints/.step-80.pinned").write_text("for the paper")
-    assert publish.prune(run / "checkpoints", "step-", 1, run / "lease", "000003") == ["step-90"]
-
-
-def test_prune_of_a_job_that_lost_the_run_removes_nothing(run: Path) -> None:
-    for step in (70, 80, 90):
-        commit(run, f"step-{step}")
-    (run / "lease/000004").write_text("")
-    with pytest.raises(publish.LeaseLostError):
-        publish.prune(run / "checkpoints", "step-", 1, run / "lease", "000003")
-    assert names(run) == ["step-70", "step-80", "step-90"]

@@ -20,6 +20,7 @@ from outlast import story
             "job 12 stopped in time at step 120 (deadline)",
         ),
         ("12 ended class=crash step=80 then=relaunch", "job 12 crashed at step 80; starts again"),
+        ("12 loss_bad step=80 why=nan", "job 12 finds the loss wrong from step 80 on: nan"),
         ("12 signal name=TERM from=outside", "job 12 got TERM from outside"),
         ("12 signal name=stop from=deadline", "job 12 asks the trainer to stop: its time is nearly over"),
         ("12 held why=stuck todo=look", "job 12 holds the run: stuck; then type: look"),

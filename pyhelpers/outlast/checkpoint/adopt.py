@@ -24,6 +24,7 @@ def described(entry: Entry, items: tuple[Item, ...], algorithm: str, run: str, n
         format=found.format.NAME,
         world_size=found.format.world(found.snapshot, look),
         loss=entry.loss,
+        flagged=entry.flagged,
         hosts=(os.uname().nodename,),
         versions={"outlast": outlast.__version__},
     )

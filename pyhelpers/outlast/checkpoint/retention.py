@@ -11,8 +11,7 @@ AT_LEAST = 2  # verified ones: the newest may turn out to be poisoned
 
 @dataclass(frozen=True)
 class Held:
-    """A checkpoint as the decision sees it. `ours`: it has a manifest of ours; `sound`: it was verified, and nobody
-    flagged it.
+    """A checkpoint as the decision sees it. `ours`: it has a manifest of ours; `sound`: it was verified.
 
     `in_use`: being read, copied, or resumed from. `flagged`: written when the loss had gone wrong, so never the best.
     """
@@ -55,9 +54,11 @@ def decide(held: Sequence[Held], policy: Policy) -> Decision:
     for one in _best(ours)[: policy.best]:
         reasons[one.name].append(f"best loss ({one.loss:g})")
     sound = [one for one in reversed(ours) if one.sound]
-    missing = AT_LEAST - sum(1 for one in sound if reasons[one.name])
-    for one in [one for one in sound if not reasons[one.name]][: max(missing, 0)]:
-        reasons[one.name].append(f"one of {AT_LEAST} that are known to be whole")
+    # When the newest are all flagged, the two before them are what one goes back to.
+    for pool, what in (([one for one in sound if not one.flagged], "well"), (sound, "whole")):
+        missing = AT_LEAST - sum(1 for one in pool if reasons[one.name])
+        for one in [one for one in pool if not reasons[one.name]][: max(missing, 0)]:
+            reasons[one.name].append(f"one of {AT_LEAST} that are known to be {what}")
     remove = tuple(one.name for one in ours if not reasons[one.name])
     return Decision({name: tuple(why) for name, why in reasons.items() if why}, remove)
 

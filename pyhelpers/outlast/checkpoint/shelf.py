@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from outlast.checkpoint import known, manifest, verify
+from outlast import ledger
+from outlast.checkpoint import flags, known, manifest, verify
 from outlast.checkpoint.format import Scene
 from outlast.checkpoint.listing import scan, snapshots
 from outlast.checkpoint.manifest import Manifest, ManifestError
@@ -18,18 +19,19 @@ HOST = "here"
 
 @dataclass(frozen=True)
 class Shelf:
-    """The folder, and what its run says about the names in it (empty: nothing)."""
+    """The folder, what its run says about the names in it (empty: nothing), and the run's ledger."""
 
     folder: Path
     prefix: str = ""
     marker: str = ""
     quiet_s: float = 60.0
+    events: Path | None = None
 
 
 @dataclass(frozen=True)
 class Entry:
     """A checkpoint. `state`: `durable`, with a manifest that adds up; `damaged`, with one that does not; without one
-    `complete`, `writing`, `torn` or `unknown`, as its format judges. `pinned` is why; empty where it is not.
+    `complete`, `writing`, `torn` or `unknown`, as its format judges. `pinned` and `flagged` are why, or empty.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Entry:
     bytes: int
     loss: float | None
     pinned: str
+    flagged: str
     manifest: Manifest | None
 
 
@@ -52,7 +55,8 @@ def entries(shelf: Shelf, now: float) -> list[Entry]:
     found = known.find({HOST: scan(shelf.folder)}, shelf.prefix)
     look = look_into(shelf.folder)
     scene = known.in_scene(found, look, Scene(now, shelf.quiet_s, marker=shelf.marker))
-    return [_entry(shelf, one, scene) for one in found]
+    history = flags.turns(ledger.read(shelf.events, *flags.EVENTS)) if shelf.events else ()
+    return [_entry(shelf, one, scene, history) for one in found]
 
 
 def one(path: Path, now: float) -> Entry | None:
@@ -63,7 +67,7 @@ def one(path: Path, now: float) -> Entry | None:
     for snapshot in snapshots({HOST: scan(path.parent, path.name)}):
         found = known.of(snapshot)
         if found and snapshot.paths():
-            return _entry(Shelf(path.parent), found, known.in_scene([found], look_into(path.parent), Scene(now)))
+            return _entry(Shelf(path.parent), found, known.in_scene([found], look_into(path.parent), Scene(now)), ())
     return None
 
 
@@ -76,7 +80,7 @@ def look_into(folder: Path) -> Callable[[str], BinaryIO]:
     return look
 
 
-def _entry(shelf: Shelf, found: known.Found, scene: Scene) -> Entry:
+def _entry(shelf: Shelf, found: known.Found, scene: Scene, history: tuple[flags.Turn, ...]) -> Entry:
     path = shelf.folder / found.snapshot.name
     size = sum(max(found.snapshot.sizes(inside), default=0) for inside in found.snapshot.paths())
     told: Manifest | None = None
@@ -89,7 +93,8 @@ def _entry(shelf: Shelf, found: known.Found, scene: Scene) -> Entry:
     except ManifestError as err:
         state, reason = "damaged", f"its manifest: {err}"
     loss = told.loss if told and told.loss is not None else found.format.loss(found.snapshot, look_into(shelf.folder))
-    return Entry(found.snapshot.name, path, found.step, found, state, reason, size, loss, pin_of(path), told)
+    flagged = (told.flagged if told else "") or flags.of(found.step, history)
+    return Entry(found.snapshot.name, path, found.step, found, state, reason, size, loss, pin_of(path), flagged, told)
 
 
 def _judged(shelf: Shelf, found: known.Found, scene: Scene) -> tuple[str, str]:

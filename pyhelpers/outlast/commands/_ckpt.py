@@ -9,6 +9,7 @@ import typer
 
 from outlast import driver, ledger, rundir
 from outlast.checkpoint import shelf as shelves
+from outlast.checkpoint import used
 from outlast.checkpoint.shelf import Entry, Shelf
 from outlast.commands import _common
 from outlast.refused import Refused
@@ -70,10 +71,11 @@ def place(typed: str) -> Place:
 def of_run(run: rundir.RunDir) -> Place:
     """The durable checkpoints of a run, which its job script knows the names of."""
     if not run.script.is_file():
-        return Place(Shelf(run.path / "checkpoints"), run)
+        return Place(Shelf(run.path / "checkpoints", events=run.events), run)
     quiet_s = run.setting("CKPT_QUIET_S", "60")
     prefix, marker = run.setting("CKPT_PREFIX"), run.setting("CKPT_COMPLETE")
-    return Place(Shelf(run.path / "checkpoints", prefix, marker, float(quiet_s) if quiet_s.isdecimal() else 60.0), run)
+    rest_s = float(quiet_s) if quiet_s.isdecimal() else 60.0
+    return Place(Shelf(run.path / "checkpoints", prefix, marker, rest_s, run.events), run)
 
 
 def its_run(found: Place) -> rundir.RunDir:
@@ -115,13 +117,7 @@ def in_use(run: rundir.RunDir) -> set[int]:
 
     Where nobody can say whether that job lives, it does.
     """
-    staged: dict[str, int] = {}
-    for event in _common.ledger_of(run):
-        if event.name in ("staged", "launched"):
-            staged[event.job] = event.number("step") or 0
-        elif event.name in ("first_step", "progress", "ended", "left"):
-            staged.pop(event.job, None)
-    return {step for job, step in staged.items() if step and _may_live(run, job)}
+    return {step for job, step in used.staged(_common.ledger_of(run)).items() if _may_live(run, job)}
 
 
 def _may_live(run: rundir.RunDir, job: str) -> bool:

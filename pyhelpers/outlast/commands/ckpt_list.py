@@ -24,7 +24,9 @@ def listed(where: _ckpt.Where, as_json: _common.AsJson = False) -> None:
 
 def as_record(entry: Entry) -> dict[str, Any]:
     """An entry with named fields."""
-    told = {key: getattr(entry, key) for key in ("name", "step", "state", "reason", "bytes", "loss", "pinned")}
+    told = {
+        key: getattr(entry, key) for key in ("name", "step", "state", "reason", "bytes", "loss", "pinned", "flagged")
+    }
     return {**told, "path": str(entry.path), "format": entry.found.format.NAME}
 
 
@@ -33,7 +35,8 @@ def row(entry: Entry) -> list[str]:
     loss = f"loss {entry.loss:.4g}" if entry.loss is not None else ""
     why = entry.reason if entry.state not in ("durable", "complete") else ""
     pinned = f"pinned: {entry.pinned}" if entry.pinned else ""
-    more = "; ".join(filter(None, (why, pinned)))
+    flagged = f"flagged: {entry.flagged}" if entry.flagged else ""
+    more = "; ".join(filter(None, (why, flagged, pinned)))
     return [str(entry.step), entry.state, entry.found.format.NAME, _ckpt.size(entry.bytes), loss, entry.name, more]
 
 

@@ -46,15 +46,14 @@ def prune(
 
 def held(entry: Entry, used: set[int]) -> retention.Held:
     """An entry as the decision sees it. One without a manifest is not ours."""
-    told = entry.manifest
     return retention.Held(
         name=entry.name,
         step=entry.step,
-        ours=told is not None,
+        ours=entry.manifest is not None,
         sound=entry.state == "durable",
         in_use=entry.step in used,
         pinned=bool(entry.pinned),
-        flagged=bool(told and told.flagged),
+        flagged=bool(entry.flagged),
         loss=entry.loss,
     )
 

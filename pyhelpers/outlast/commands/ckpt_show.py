@@ -36,6 +36,7 @@ def facts(entry: Entry) -> dict[str, Any]:
         "resume": f"{resume.how}: {resume.what}",
         "reshard": f"{reshard.can}: {reshard.why}",
         "pinned": entry.pinned,
+        "flagged": entry.flagged,
     }
     if entry.manifest is None:
         return told
@@ -50,7 +51,6 @@ def facts(entry: Entry) -> dict[str, Any]:
         "versions": ", ".join(f"{name} {version}" for name, version in known.versions.items()),
         "trainer": known.commit + changed if known.commit else "",
         "parent": known.parent,
-        "flagged": known.flagged,
     }
     return {**told, **more, "ranks": known.world_size or told["ranks"]}
 

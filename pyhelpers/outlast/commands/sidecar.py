@@ -1,19 +1,44 @@
-"""outlast sidecar: what makes a job's checkpoints durable; lib/coordinator.sh starts it, nobody types it."""
+"""outlast sidecar: it makes a job's checkpoints durable. lib/coordinator.sh and lib/checkpoint.sh start it."""
 
 import os
 import sys
+from pathlib import Path
+
+USAGE = """Usage: outlast sidecar
+       outlast sidecar prune RUN_DIR PREFIX KEEP BEST EVERY JOB GENERATION [STEP ...]
+
+Make a job's checkpoints durable while it trains (jobs start this)."""
+LOST = 3  # exit status: the run is another job's
 
 
 def main(argv: list[str]) -> int:
     """Make a job's checkpoints durable while it trains (jobs start this)."""
+    if argv[:1] == ["prune"] and len(argv) >= 8:
+        return _prune(argv[1:])
+    if argv:
+        print(USAGE)
+        return 0 if argv[0] in ("-h", "--help") else 2
     from outlast.sidecar import coordinator
 
-    if argv:
-        print("Usage: outlast sidecar\n\nMake a job's checkpoints durable while it trains (jobs start this).")
-        return 0 if argv[0] in ("-h", "--help") else 2
     try:
         coordinator.main(dict(os.environ))
     except KeyError as err:
         print(f"outlast: sidecar: no {err.args[0]} in the environment: only jobs start this", file=sys.stderr)
         return 2
+    return 0
+
+
+def _prune(words: list[str]) -> int:
+    """What lib/checkpoint.sh asks for where Bash copies; the names of what was removed go to stdout."""
+    from outlast.checkpoint.retention import Policy
+    from outlast.sidecar import publish, retain
+
+    run_dir, prefix, keep, best, every, job, generation, *steps = words
+    run = retain.Run(Path(run_dir), prefix, job, generation)
+    try:
+        removed = retain.prune(run, Policy(max(1, int(keep)), int(best), int(every)), [int(step) for step in steps])
+    except publish.LeaseLostError as err:
+        print(f"outlast: sidecar: {err}", file=sys.stderr)
+        return LOST
+    print("\n".join(removed))
     return 0

@@ -19,7 +19,7 @@ from outlast.checkpoint import manifest
 from outlast.checkpoint.format import Scene
 from outlast.checkpoint.listing import Snapshot
 from outlast.checkpoint.manifest import Item, Manifest
-from outlast.sidecar import agent, judge, publish
+from outlast.sidecar import agent, judge, publish, retain
 from outlast.sidecar.agent import Message
 from outlast.sidecar.child import Child
 from outlast.sidecar.crew import Crew, start_agent
@@ -332,10 +332,14 @@ class Coordinator:
         self.transfers.pop(transfer.name, None)
         self._tidy(transfer.step)
         s = self.settings
-        self._start(
-            lambda: publish.prune(s.durable, s.prefix, s.keep, s.lease, s.generation),
-            lambda child: self._warn(child.error, child.text) if child.error else None,
-        )
+        run = retain.Run(s.run_dir, s.prefix, s.job, s.generation)
+        self._start(lambda: retain.prune(run, s.keep), self._pruned)
+
+    def _pruned(self, child: Child) -> None:
+        if child.error:
+            self._warn(child.error, child.text)
+        elif child.answer:
+            say("log", "info", f"removed {', '.join(child.answer)}")
 
     def _tidy(self, step: int) -> None:
         """Remove links aside of what is not on its way, and old local checkpoints."""

@@ -9,10 +9,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from outlast.checkpoint import manifest, retention, shelf
 from outlast.checkpoint.manifest import NAME as MANIFEST
-from outlast.checkpoint.retention import Held, Policy
-from outlast.sidecar import agent
 
 GENERATION = re.compile(r"[0-9]{6}")
 
@@ -121,31 +118,3 @@ def repair(durable: Path, lease: Path, generation: str) -> None:
             shutil.rmtree(path, ignore_errors=True)
     for path in durable.glob(".trash-*"):
         shutil.rmtree(path, ignore_errors=True)
-
-
-def prune(durable: Path, prefix: str, keep: int, lease: Path, generation: str) -> list[str]:
-    """The names of those that were removed, oldest first: renamed first, so that none is ever offered half.
-
-    Raises: LeaseLostError, OSError.
-    """
-    found = {}
-    for path in durable.iterdir():
-        step = agent.step_of(path.name, prefix)
-        if step >= 0 and (path / MANIFEST).exists():
-            pinned = shelf.pin_file(path).exists()
-            found[path.name] = Held(path.name, step, pinned=pinned, loss=_loss(path))
-    removed = retention.decide(list(found.values()), Policy(newest=max(1, keep))).remove
-    for name in removed:
-        check_lease(lease, generation)
-        trash = durable / f".trash-{name}"
-        shutil.rmtree(trash, ignore_errors=True)
-        (durable / name).rename(trash)
-        shutil.rmtree(trash, ignore_errors=True)
-    return list(removed)
-
-
-def _loss(path: Path) -> float | None:
-    try:
-        return manifest.read(path).loss
-    except manifest.ManifestError:
-        return None

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from outlast.checkpoint.retention import Policy
+
 
 def short(host: str) -> str:
     """A host's name without its domain: schedulers, launchers and hosts differ in that."""
@@ -26,7 +28,7 @@ class Settings:
     prefix: str
     complete: str
     quiet_s: float
-    keep: int
+    keep: Policy
     sharded: bool
     hosts: tuple[str, ...]  # all of the allocation, the first is ours
     ranks_per_node: int
@@ -59,7 +61,11 @@ def from_env(env: Mapping[str, str]) -> Settings:
         prefix=env["OUTLAST_CKPT_PREFIX"],
         complete=env["OUTLAST_CKPT_COMPLETE"],
         quiet_s=float(env["OUTLAST_CKPT_QUIET_S"]),
-        keep=max(1, int(env["OUTLAST_CKPT_KEEP"])),
+        keep=Policy(
+            max(1, int(env["OUTLAST_CKPT_KEEP"])),
+            int(env["OUTLAST_CKPT_KEEP_BEST"]),
+            int(env["OUTLAST_CKPT_KEEP_EVERY"]),
+        ),
         sharded=env["OUTLAST_SHARDED"] == "1",
         hosts=tuple(short(host) for host in env["OUTLAST_HOST_LIST"].split(",") if host),
         ranks_per_node=int(env["OUTLAST_RANKS_PER_NODE"]),

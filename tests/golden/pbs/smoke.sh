@@ -57,6 +57,8 @@ OUTLAST_CKPT_PREFIX='checkpoint-'
 OUTLAST_CKPT_COMPLETE='trainer_state.json'
 OUTLAST_CKPT_QUIET_S=5
 OUTLAST_CKPT_KEEP=3
+OUTLAST_CKPT_KEEP_BEST=1
+OUTLAST_CKPT_KEEP_EVERY=0
 OUTLAST_CKPT_COPIER='plain'
 OUTLAST_CKPT_WRITERS=16
 OUTLAST_CKPT_MIB_PER_S=0
@@ -182,7 +184,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, environment, py
 
 # lib/checkpoint.sh - checkpoints that one rank writes: node-local while training, durable beside it
-# Needs    log, bounded, ledger
+# Needs    log, bounded, ledger, py
 
 # lib/progress.sh - which step the trainer has reached, read from its log
 # Needs    bounded
