@@ -39,7 +39,7 @@ class Deadline:
     startup_s: int = 300
     stop_wait_s: int = 120
     train_at_most_s: int = 0
-    poll_s: int = 30
+    poll_s: int = 60
 
 
 @dataclass(frozen=True)

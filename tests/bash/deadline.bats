@@ -140,3 +140,12 @@ timer() {
   rm -r "$OUTLAST_STATE"
   status_of wait "$OUTLAST_TIMER_PID"
 }
+
+@test "timer: a scheduler that is asked about nodes as well is asked half as often for the end" {
+  OUTLAST_POLL_S=30
+  run -0 _ol_deadline_every_s
+  [ "$output" = 30 ]
+  ol_sched_overlooks_nodes() { :; }
+  run -0 _ol_deadline_every_s
+  [ "$output" = 60 ]
+}

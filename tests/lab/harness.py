@@ -275,7 +275,10 @@ class Lab:
 
     def finish(self, limit_s: float = 150) -> None:
         """The run is finished, and nothing of it is left in the queue."""
-        wait_for((self.folder / "finished").exists, limit_s, f"the end of the run; so far: {self.endings()}")
+        try:
+            wait_for((self.folder / "finished").exists, limit_s, "the end of the run")
+        except LabError as err:
+            raise LabError(f"{err}; so far: {self.endings()}") from None
         self.wait_until_empty()
 
     def assert_resumed(self) -> None:
