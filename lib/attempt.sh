@@ -58,8 +58,8 @@ _ol_attempt_stage() {
   OUTLAST_RESUME=${OUTLAST_RESUME_FROM:+$OUTLAST_CKPT_DIR/$name}
   # shellcheck disable=SC2016 # expanded on the node
   ol_sched_on_each "$OUTLAST_STARTUP_S" "$OUTLAST_NODE_LIST" bash -c \
-    "$(declare -f ol_checkpoint_arrange); "'umask 077; mkdir -p "$4" && ol_checkpoint_arrange "$1" "$2" "$3" || { echo "outlast: cannot put the checkpoint on $HOSTNAME" >&2; exit 1; }' _ \
-    "$OUTLAST_RESUME_FROM" "$OUTLAST_CKPT_DIR" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_LOCAL" &
+    "$(declare -f ol_checkpoint_arrange); "'umask 077; mkdir -p "$4" && ol_checkpoint_arrange "$1" "$2" "$3" "$5" || { echo "outlast: cannot put the checkpoint on $HOSTNAME" >&2; exit 1; }' _ \
+    "$OUTLAST_RESUME_FROM" "$OUTLAST_CKPT_DIR" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_LOCAL" "$OUTLAST_STAGE_IN" &
   pid=$!
   _ol_attempt_await "$pid" "$((OUTLAST_STARTUP_S + 10))"
 }

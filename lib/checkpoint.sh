@@ -1,34 +1,43 @@
 # shellcheck shell=bash
-# lib/checkpoint.sh - checkpoints that one rank writes: node-local while training, durable beside it
+# lib/checkpoint.sh - checkpoints: node-local while training, durable beside it
 #
 # A checkpoint is an entry PREFIX-and-number in a folder: a folder (checkpoint-600) or a file (step-600.ckpt). It
 # is complete when the preset's last file is there and nothing in it has changed for a while. It is durable when it
 # lies in RUN/checkpoints/ with a MANIFEST.json, which is written last: inside a folder, beside a file that the
-# trainer wrote there itself. A file that is copied there lies in a folder of its name.
+# trainer wrote there itself. A file that is copied there lies in a folder of its name. What is copied here lies whole on
+# one node; of what many nodes wrote to disks of their own lib/coordinator.sh makes durable ones.
 #
 # Functions
 #   ol_checkpoint_complete [QUIET_S]  print `STEP PATH` of the complete checkpoints where the trainer writes, by step
 #   ol_checkpoint_newest              the same of all there are, whole or not
 #   ol_checkpoint_is_written          is the trainer writing one right now? 0 yes
+#   ol_checkpoint_is_in_parts         do several nodes hold parts of one, each on its own disk? 0 yes
 #   ol_checkpoint_keep STEP PATH      make one durable: 0 done, 1 could not, 3 the run is not ours any more
 #   ol_checkpoint_prune               remove durable ones that need not be kept
 #   ol_checkpoint_durable             print `STEP PATH` of the newest whole durable checkpoint; 1 none; 2 no answer
 #   ol_checkpoint_drop_torn           shared storage: move what never got complete to quarantine/
-#   ol_checkpoint_arrange SRC DIR PREFIX   on a node: let DIR hold SRC's checkpoint and no other
+#   ol_checkpoint_arrange SRC DIR PREFIX all|none   on a node: let DIR hold SRC's checkpoint and no other, as a copy or a link
 #
 # Files    OUTLAST_STATE/ranks   `running`, or `ended EPOCH CODE`; written by lib/attempt.sh and lib/watch.sh
 # Reads    OUTLAST_CKPT_DIR OUTLAST_CKPT_PREFIX OUTLAST_CKPT_COMPLETE OUTLAST_CKPT_QUIET_S OUTLAST_CKPT_KEEP
-#          OUTLAST_CKPT_KEEP_BEST OUTLAST_CKPT_KEEP_EVERY OUTLAST_STORAGE OUTLAST_RUN_DIR OUTLAST_JOB_ID OUTLAST_GENERATION
+#          OUTLAST_CKPT_KEEP_BEST OUTLAST_CKPT_KEEP_EVERY OUTLAST_STORAGE OUTLAST_SHARDED OUTLAST_NODES OUTLAST_RUN_DIR OUTLAST_JOB_ID OUTLAST_GENERATION
 # Needs    log, bounded, ledger, py
 # Sourcing it defines the functions above and does nothing else.
 
+# On a node a link is ours (ol_checkpoint_arrange): it leads to a durable one, on a file system that may hang, so nobody
+# follows it.
 _ol_checkpoint_list() { # DIR PREFIX COMPLETE SINCE; what changed later than SINCE (a date) is left out
   local path step changed
   for path in "$1/$2"[0-9]*; do
     step=${path##*/"$2"}
     step=${step%%[!0-9]*}
-    [[ -e $path && -n $step ]] || continue
-    [[ -z $3 || -e $path/$3 ]] || continue
+    [[ -n $step ]] || continue
+    if [[ -L $path && ${OUTLAST_STORAGE:-} == local ]]; then
+      printf '%d %s\n' "$((10#$step))" "$path"
+      continue
+    fi
+    [[ -e $path ]] || continue
+    [[ -z $3 || -L $path/$3 || -e $path/$3 ]] || continue
     changed=''
     [[ -z $4 ]] || changed=$(find "$path" -newermt "$4" -print -quit 2>/dev/null) || changed=unknown
     [[ -n $changed ]] || printf '%d %s\n' "$((10#$step))" "$path"
@@ -40,7 +49,7 @@ _ol_checkpoint_half() { # DIR PREFIX COMPLETE
   local path
   [[ -n $3 ]] || return 1
   for path in "$1/$2"[0-9]*; do
-    [[ ! -d $path || -e $path/$3 ]] || return 0
+    [[ -L $path || ! -d $path || -L $path/$3 || -e $path/$3 ]] || return 0
   done
   return 1
 }
@@ -85,6 +94,8 @@ ol_checkpoint_newest() {
   _ol_checkpoint_look _ol_checkpoint_list ''
 }
 ol_checkpoint_is_written() { _ol_checkpoint_look _ol_checkpoint_half; }
+
+ol_checkpoint_is_in_parts() { [[ $OUTLAST_STORAGE == local && $OUTLAST_SHARDED == 1 && $OUTLAST_NODES != 1 ]]; }
 
 # Print the manifest of the checkpoint PATH. Needs nothing but Bash and find.
 _ol_checkpoint_manifest() { # STEP PATH
@@ -162,8 +173,10 @@ _ol_checkpoint_child() { # ol_bounded|ol_bounded_print SEC FUNCTION ARGS...
   "$1" "$2" bash -c "set -o pipefail; $text; $3 \"\$@\"" _ "${@:4}"
 }
 
+# The parts of one node alone, published, would be a checkpoint that nothing can load.
 ol_checkpoint_keep() {
   local step=$1 src=$2 name=${2##*/} manifest=$OUTLAST_STATE/manifest.$BASHPID begun_s now_s status=0 bytes
+  ! ol_checkpoint_is_in_parts || return 1
   printf -v begun_s '%(%s)T' -1
   _ol_checkpoint_manifest "$step" "$src" >"$manifest"
   if [[ $OUTLAST_STORAGE == local ]]; then
@@ -265,12 +278,12 @@ ol_checkpoint_drop_torn() {
 
 # SRC may be empty: then the trainer starts anew and must see no checkpoint. What a rank of the attempt
 # before left is newer or incomplete; it is moved out of the trainer's sight, the last one is kept for a look.
-ol_checkpoint_arrange() { # SRC DIR PREFIX
+ol_checkpoint_arrange() { # SRC DIR PREFIX all|none
   local src=$1 dir=$2 prefix=$3 name=${1##*/} path new=$2/.arriving.$$
   mkdir -p "$dir" || return
   for path in "$dir/$prefix"[0-9]*; do
-    [[ -e $path ]] || continue
-    if [[ -n $src && ${path##*/} == "$name" && -e $path/MANIFEST.json ]] && cmp -s "$path/MANIFEST.json" "$src/MANIFEST.json"; then
+    [[ -L $path || -e $path ]] || continue
+    if [[ $4 == all && -n $src && ${path##*/} == "$name" && ! -L $path && -e $path/MANIFEST.json ]] && cmp -s "$path/MANIFEST.json" "$src/MANIFEST.json"; then
       continue
     fi
     rm -rf "$dir/.unused"
@@ -279,5 +292,9 @@ ol_checkpoint_arrange() { # SRC DIR PREFIX
   [[ -n $src && ! -e $dir/$name ]] || return 0
   rm -rf "$dir"/.arriving.*
   [[ ! -f $src/$name ]] || src=$src/$name # the trainer wrote a file
-  cp -r "$src" "$new" && mv "$new" "$dir/$name"
+  if [[ $4 == none ]]; then
+    ln -s "$src" "$dir/$name"
+  else
+    cp -r "$src" "$new" && mv "$new" "$dir/$name"
+  fi
 }

@@ -2,7 +2,8 @@
 # lib/coordinator.sh - the Python that makes checkpoints durable (docs/sidecar.md), started, watched, listened to
 #
 # For storage on the nodes, with copier = "agents". Where there is no Python, or it fails again and again, lib/courier.sh copies by itself what
-# the first node has. All of it runs in the sidecar's process, and ends with it.
+# the first node has; where that is only a part of each checkpoint, Python is tried again each minute. All of it runs in the sidecar's process,
+# and ends with it.
 #
 # Functions
 #   ol_coordinator_serves   is it at work (started now, or again)? 1: no, or not yet: Bash has to copy
@@ -10,7 +11,7 @@
 # Files    OUTLAST_STATE/sidecar_port   where the agents find it
 #          OUTLAST_STATE/sidecar_beat   UTC seconds of its last sign of life
 # Reads    OUTLAST_STORAGE OUTLAST_CKPT_COPIER OUTLAST_STATE OUTLAST_LOCAL OUTLAST_RUN_DIR OUTLAST_VERSION OUTLAST_HOSTS OUTLAST_LAUNCHER
-# Needs    log, bounded, ledger, environment, py
+# Needs    log, bounded, ledger, checkpoint, environment, py
 # Sourcing it defines the functions above and does nothing else.
 
 ol_coordinator_serves() {
@@ -22,10 +23,16 @@ ol_coordinator_serves() {
     fi
     _ol_coordinator_failed
   fi
-  ((${OL_COORDINATOR_FAILS:-0} < 5)) || return 1
+  ((${OL_COORDINATOR_FAILS:-0} < 5)) || _ol_coordinator_tries_on || return 1
   # The run's first job may still be making the tools that it starts.
   ol_shared test -e "$OUTLAST_RUN_DIR/tool/$OUTLAST_VERSION/outlast/sidecar/coordinator.py" || return 1
   _ol_coordinator_start
+}
+
+_ol_coordinator_tries_on() {
+  local now_s
+  printf -v now_s '%(%s)T' -1
+  ol_checkpoint_is_in_parts && ((now_s - OL_COORDINATOR_S >= 60))
 }
 
 # Its first sign of life may take a while: Python reads itself from the shared file system.
@@ -39,14 +46,15 @@ _ol_coordinator_lives() {
 
 # One that has worked for ten minutes has earned a new start.
 _ol_coordinator_failed() {
-  local now_s
+  local now_s then_="Bash copies now"
   printf -v now_s '%(%s)T' -1
   ((now_s - OL_COORDINATOR_S < 600)) || OL_COORDINATOR_FAILS=0
   OL_COORDINATOR_FAILS=$((${OL_COORDINATOR_FAILS:-0} + 1))
   kill -s KILL "$OL_COORDINATOR_PID" 2>/dev/null
   OL_COORDINATOR_PID=''
   ol_log_warn "the sidecar's Python ended: $(tail -n 1 "$OUTLAST_STATE/coordinator.err" 2>/dev/null)"
-  ((OL_COORDINATOR_FAILS < 5)) || ol_ledger_add warned text="the sidecar's Python ended $OL_COORDINATOR_FAILS times: Bash copies now"
+  ! ol_checkpoint_is_in_parts || then_="checkpoints stay on the nodes, it is tried again each minute"
+  ((OL_COORDINATOR_FAILS != 5)) || ol_ledger_add warned text="the sidecar's Python ended $OL_COORDINATOR_FAILS times: $then_"
 }
 
 # Its own and the agents' secret, in no command line: other users of a node may read those.

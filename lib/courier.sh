@@ -3,7 +3,7 @@
 #
 # Two processes of their own, because a shared file system can freeze for minutes and the watch must not:
 # the courier carries small things (ledger, logs, people's wishes, the lease), the sidecar carries checkpoints, by
-# Python where that works (lib/coordinator.sh), else by itself.
+# Python where that works (lib/coordinator.sh), else by itself; parts of one on several nodes by Python alone.
 #
 # Functions
 #   ol_courier_start / ol_courier_stop     both processes; start leaves alone what is there
@@ -129,7 +129,7 @@ _ol_sidecar_loop() { # MAIN_PID
   trap '' TERM USR1
   cd / || return
   while kill -0 "$1" 2>/dev/null && [[ -d $OUTLAST_STATE ]]; do
-    if ol_coordinator_serves; then
+    if ol_coordinator_serves || ol_checkpoint_is_in_parts; then
       ol_bounded_nap 0.5
       continue
     fi

@@ -29,6 +29,15 @@ class Checkpoint:
     save_signal: str = schema.choice("", "USR1")
     saves_on_stop: bool = False
     sharded: bool = False
+    stage_in: str = schema.choice("", "all", "none")  # empty: none if sharded, else all
+
+    @property
+    def brings(self) -> str:
+        """What is brought to the nodes' disks before a launch.
+
+        Parts of a sharded one are read once, by the ranks that need them, so a copy would be one more time to read it.
+        """
+        return self.stage_in or ("none" if self.sharded else "all")
 
 
 @dataclass(frozen=True)
@@ -275,10 +284,10 @@ def _check_storage(job: Job, site: Site) -> None:
             f"{site.name} has no node-local disk that is known ({site.local_dir} may be memory); "
             "type --set checkpoint.storage=shared"
         )
-    if job.checkpoint.sharded:
+    if job.checkpoint.sharded and job.nodes > 1 and job.checkpoint.copier == "plain":
         raise Refused(
-            f"preset {job.preset} writes parts of a checkpoint on many nodes, and storage = local copies those of "
-            "the first node only; type --set checkpoint.storage=shared"
+            f"preset {job.preset} writes parts of a checkpoint on many nodes, and copier = plain copies those of the "
+            "first node only; type --set checkpoint.copier=agents, or --set checkpoint.storage=shared"
         )
 
 

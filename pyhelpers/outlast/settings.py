@@ -99,6 +99,7 @@ def _checkpoints(plan: Plan) -> list[Row]:
     return [
         ("STORAGE", ckpt.storage),
         ("SHARDED", ckpt.sharded),
+        ("STAGE_IN", ckpt.brings),
         ("CKPT_PREFIX", ckpt.prefix),
         ("CKPT_COMPLETE", ckpt.complete),
         ("CKPT_QUIET_S", ckpt.quiet_s),

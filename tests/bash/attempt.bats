@@ -68,6 +68,15 @@ begins() {
   [[ $(event staged) == *'"step":20}' && $(event launched) == *'"step":20,"hosts":"n1",'* ]]
 }
 
+@test "attempt: with stage_in none the trainer finds the durable one where it looks" {
+  OUTLAST_STAGE_IN=none
+  durable 20
+  OUTLAST_COMMAND=(bash -c 'cat "$OUTLAST_RESUME/model.safetensors" "$OUTLAST_CKPT_DIR"/checkpoint-*/model.safetensors')
+  begins
+  [ "$(grep -c 'weights of step 20' "$OUTLAST_LOG")" = 2 ]
+  [ -L "$OUTLAST_CKPT_DIR/checkpoint-20" ]
+}
+
 @test "attempt: on shared storage the trainer resumes where it wrote, and torn ones are out of its sight" {
   OUTLAST_STORAGE=shared OUTLAST_CKPT_DIR=$OUTLAST_RUN_DIR/checkpoints
   checkpoint 20

@@ -214,7 +214,7 @@ ranks() { printf '%s\n' "$*" >"$OUTLAST_STATE/ranks"; }
   run -0 ol_checkpoint_durable
   [ "$output" = "40 $OUTLAST_RUN_DIR/checkpoints/step-40.ckpt" ]
   [ "$(entries "$OUTLAST_RUN_DIR/checkpoints")" = "step-20.ckpt step-40.ckpt" ]
-  ol_checkpoint_arrange "${output#* }" "$OUTLAST_CKPT_DIR" step-
+  ol_checkpoint_arrange "${output#* }" "$OUTLAST_CKPT_DIR" step- all
   [ "$(cat "$OUTLAST_CKPT_DIR/step-40.ckpt")" = "weights 40" ]
 }
 
@@ -358,7 +358,7 @@ scored() { # STEP LOSS
   durable 20
   checkpoint 40 "$dir"
   mkdir "$dir/checkpoint-60"
-  ol_checkpoint_arrange "$(DURABLE 20)" "$dir" checkpoint-
+  ol_checkpoint_arrange "$(DURABLE 20)" "$dir" checkpoint- all
   [ "$(ls "$dir")" = checkpoint-20 ]
   diff -r "$(DURABLE 20)" "$dir/checkpoint-20"
 }
@@ -366,23 +366,23 @@ scored() { # STEP LOSS
 @test "checkpoint_arrange: an older one of the same step that differs is replaced" {
   local dir=$BATS_TEST_TMPDIR/other/checkpoints
   durable 20
-  ol_checkpoint_arrange "$(DURABLE 20)" "$dir" checkpoint-
+  ol_checkpoint_arrange "$(DURABLE 20)" "$dir" checkpoint- all
   printf '{"step":20}\n' >"$dir/checkpoint-20/MANIFEST.json"
-  ol_checkpoint_arrange "$(DURABLE 20)" "$dir" checkpoint-
+  ol_checkpoint_arrange "$(DURABLE 20)" "$dir" checkpoint- all
   diff -r "$(DURABLE 20)" "$dir/checkpoint-20"
 }
 
 @test "checkpoint_arrange: the same one is not copied again" {
   local dir=$BATS_TEST_TMPDIR/other/checkpoints
   durable 20
-  ol_checkpoint_arrange "$(DURABLE 20)" "$dir" checkpoint-
+  ol_checkpoint_arrange "$(DURABLE 20)" "$dir" checkpoint- all
   cp() { return 1; }
-  ol_checkpoint_arrange "$(DURABLE 20)" "$dir" checkpoint-
+  ol_checkpoint_arrange "$(DURABLE 20)" "$dir" checkpoint- all
 }
 
 @test "checkpoint_arrange: a fresh start sees no checkpoint" {
   checkpoint 40
-  ol_checkpoint_arrange '' "$OUTLAST_CKPT_DIR" checkpoint-
+  ol_checkpoint_arrange '' "$OUTLAST_CKPT_DIR" checkpoint- all
   [ -z "$(ls "$OUTLAST_CKPT_DIR")" ]
 }
 
@@ -392,7 +392,45 @@ scored() { # STEP LOSS
     mkdir "$3"
     return 1
   }
-  status_of ol_checkpoint_arrange "$(DURABLE 20)" "$BATS_TEST_TMPDIR/other" checkpoint-
+  status_of ol_checkpoint_arrange "$(DURABLE 20)" "$BATS_TEST_TMPDIR/other" checkpoint- all
   [ "$status" != 0 ]
   [ -z "$(ls "$BATS_TEST_TMPDIR/other")" ]
+}
+
+@test "checkpoint_arrange: with stage_in none the folder shows the durable one itself, and no other" {
+  local dir=$BATS_TEST_TMPDIR/other/checkpoints
+  durable 20
+  checkpoint 20 "$dir"
+  checkpoint 40 "$dir"
+  ln -s /nowhere "$dir/checkpoint-60"
+  ol_checkpoint_arrange "$(DURABLE 20)" "$dir" checkpoint- none
+  [ "$(ls "$dir")" = checkpoint-20 ]
+  [ "$(readlink "$dir/checkpoint-20")" = "$(DURABLE 20)" ]
+}
+
+@test "checkpoint_arrange: a link that another stage_in has left becomes a copy" {
+  durable 20
+  ol_checkpoint_arrange "$(DURABLE 20)" "$OUTLAST_CKPT_DIR" checkpoint- none
+  ol_checkpoint_arrange "$(DURABLE 20)" "$OUTLAST_CKPT_DIR" checkpoint- all
+  [ ! -L "$OUTLAST_CKPT_DIR/checkpoint-20" ]
+  diff -r "$(DURABLE 20)" "$OUTLAST_CKPT_DIR/checkpoint-20"
+}
+
+@test "checkpoint: on a node nobody follows a link to the shared file system, and what it names counts as complete" {
+  ln -s /nowhere "$OUTLAST_CKPT_DIR/checkpoint-20"
+  run -0 ol_checkpoint_complete
+  [ "$output" = "20 $OUTLAST_CKPT_DIR/checkpoint-20" ]
+  run -1 ol_checkpoint_is_written
+}
+
+@test "checkpoint_keep: the parts of one node alone are never published" {
+  owns_the_run
+  OUTLAST_SHARDED=1 OUTLAST_NODES=2
+  checkpoint 20
+  status_of ol_checkpoint_keep 20 "$OUTLAST_CKPT_DIR/checkpoint-20" 2>/dev/null
+  [ "$status" = 1 ]
+  [ -z "$(entries "$OUTLAST_RUN_DIR/checkpoints")" ]
+  OUTLAST_NODES=1
+  status_of ol_checkpoint_keep 20 "$OUTLAST_CKPT_DIR/checkpoint-20" 2>/dev/null
+  [ "$status" = 0 ]
 }

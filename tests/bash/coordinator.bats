@@ -80,6 +80,20 @@ serves() {
   [[ $(event warned) == *'ended 5 times'* ]]
 }
 
+@test "coordinator: where Bash sees parts only, Python is tried again each minute" {
+  OUTLAST_SHARDED=1 OUTLAST_NODES=2 OL_COORDINATOR_FAILS=4
+  python 'echo x >>'"$BATS_TEST_TMPDIR/starts"
+  serves
+  until_true eval '! kill -0 "$OL_COORDINATOR_PID" 2>/dev/null'
+  serves
+  [ "$status" = 1 ]
+  [[ $(event warned) == *'stay on the nodes'* ]]
+  OL_COORDINATOR_S=$((OL_COORDINATOR_S - 60))
+  serves
+  [ "$status" = 0 ]
+  until_true eval '[ "$(wc -l <'"$BATS_TEST_TMPDIR/starts"')" = 2 ]'
+}
+
 @test "coordinator: one without a sign of life for a minute is killed" {
   python 'echo 17 >"$OUTLAST_STATE/sidecar_beat"; echo "$$" >'"$BATS_TEST_TMPDIR/pid"'; exec sleep 600'
   serves

@@ -23,7 +23,7 @@ REFUSED = [
     (("command=x --from={resume}",), "stands alone"),
     (("command=x {target_step}",), "progress.target_step=N too"),
     (("walltime_s=899",), "start-up 300 s, one checkpoint interval 300 s and margin 300 s are 900 s"),
-    (("preset=torchtitan",), "preset torchtitan writes parts .*storage=shared"),
+    (("preset=torchtitan",), "preset torchtitan writes parts .*copier=agents, or .*storage=shared"),
     (("preset=torchrun", "command=torchrun --max_restarts 3 t.py"), "command has --max-restarts"),
     (("preset=torchrun", "command=torchrun --max-restarts=3 t.py"), "command has --max-restarts"),
     (("env.WANDB_API_KEY=1",), "env.WANDB_API_KEY looks like a secret: .*setup = "),
@@ -104,6 +104,18 @@ def test_an_end_date_has_come_at_its_day() -> None:
 
 def test_check_takes_online_without_a_proxy_where_none_is_needed(tmp_path: Path) -> None:
     check(tmp_path, "online=true", site=trees.SITE.replace("[queues.batch]", "internet = true\n\n[queues.batch]", 1))
+
+
+@pytest.mark.parametrize("typed", [("checkpoint.copier=agents",), ("nodes=1",)])
+def test_check_takes_a_sharded_preset_where_all_its_parts_are_seen(tmp_path: Path, typed: tuple[str, ...]) -> None:
+    check(tmp_path, "preset=torchtitan", *typed)
+
+
+def test_a_sharded_checkpoint_stays_where_it_is_and_any_other_comes_to_the_nodes(tmp_path: Path) -> None:
+    root = trees.make(tmp_path)
+    assert trees.plan(root).job.checkpoint.brings == "all"
+    assert trees.plan(root, "checkpoint.sharded=true").job.checkpoint.brings == "none"
+    assert trees.plan(root, "checkpoint.stage_in=none").job.checkpoint.brings == "none"
 
 
 def test_check_refuses_local_storage_in_memory(tmp_path: Path) -> None:

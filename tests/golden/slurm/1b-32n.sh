@@ -54,6 +54,7 @@ OUTLAST_SAVES_ON_STOP=0
 
 OUTLAST_STORAGE='shared'
 OUTLAST_SHARDED=0
+OUTLAST_STAGE_IN='all'
 OUTLAST_CKPT_PREFIX='checkpoint-'
 OUTLAST_CKPT_COMPLETE='trainer_state.json'
 OUTLAST_CKPT_QUIET_S=30
@@ -182,9 +183,9 @@ ol_site_env() {
 # Needs    log, bounded, ledger, lease, checkpoint, coordinator
 
 # lib/coordinator.sh - the Python that makes checkpoints durable (docs/sidecar.md), started, watched, listened to
-# Needs    log, bounded, ledger, environment, py
+# Needs    log, bounded, ledger, checkpoint, environment, py
 
-# lib/checkpoint.sh - checkpoints that one rank writes: node-local while training, durable beside it
+# lib/checkpoint.sh - checkpoints: node-local while training, durable beside it
 # Needs    log, bounded, ledger, py
 
 # lib/progress.sh - which step the trainer has reached, read from its log
