@@ -54,7 +54,7 @@ def test_a_trainer_that_ignores_every_signal_is_killed_and_followed(lab: Lab) ->
 
 
 def test_a_limit_that_is_lowered_is_noticed_before_it_comes(lab: Lab) -> None:
-    lab.render(*LONGER)
+    lab.render("--set", "progress.target_step=400")
     job = lab.submit(*lab.unwarned)
     lab.wait_event("checkpoint_durable")
     lab.end_in(job, 75)
@@ -67,11 +67,12 @@ def test_a_limit_that_is_lowered_is_noticed_before_it_comes(lab: Lab) -> None:
 
 @pytest.mark.only("slurm", "PBS warns of no limit")
 def test_a_warning_of_a_lowered_limit_is_enough(lab: Lab) -> None:
-    lab.render(*LONGER, "--set", "deadline.poll_s=3000")
+    # Slurm looks at its limits every 30 s, so that long the warning may take.
+    lab.render("--set", "progress.target_step=600", "--set", "deadline.poll_s=3000")
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
     lab.end_in(job, 75)
-    ended = lab.wait_event("ended", 60, job=job)
+    ended = lab.wait_event("ended", 90, job=job)
     assert ended["class"] == "walltime"
     lab.successor(job)
     lab.finish()
