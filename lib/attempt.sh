@@ -148,7 +148,9 @@ _ol_attempt_rank_text() {
 _ol_attempt_launch() { # MASTER
   local text
   text=$(_ol_attempt_rank_text)
-  printf '%d %s\n' "$OUTLAST_ATTEMPT" "$OUTLAST_NODE_LIST" >"$OUTLAST_STATE/attempt"
+  # Other processes look at it at any time, so it is written whole.
+  printf '%d %s\n%s\n' "$OUTLAST_ATTEMPT" "$OUTLAST_NODE_LIST" "${OUTLAST_RESUME_FROM#"$OUTLAST_RUN_DIR/checkpoints/"}" >"$OUTLAST_STATE/attempt.new"
+  mv "$OUTLAST_STATE/attempt.new" "$OUTLAST_STATE/attempt"
   printf 'running\n' >"$OUTLAST_STATE/ranks"
   (
     trap - TERM USR1 EXIT

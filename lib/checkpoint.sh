@@ -16,11 +16,15 @@
 #   ol_checkpoint_prune               remove durable ones that need not be kept
 #   ol_checkpoint_durable             print `STEP PATH` of the newest whole durable checkpoint; 1 none; 2 no answer
 #   ol_checkpoint_drop_torn           shared storage: move what never got complete to quarantine/
+#   ol_checkpoint_attempt             in a process that outlives launches: which one is the last
 #   ol_checkpoint_arrange SRC DIR PREFIX all|none   on a node: let DIR hold SRC's checkpoint and no other, as a copy or a link
 #
-# Files    OUTLAST_STATE/ranks   `running`, or `ended EPOCH CODE`; written by lib/attempt.sh and lib/watch.sh
+# Files    OUTLAST_STATE/ranks     `running`, or `ended EPOCH CODE`; written by lib/attempt.sh and lib/watch.sh
+#          OUTLAST_STATE/attempt   `NUMBER HOSTS`, and the checkpoint that it resumed from; written by lib/attempt.sh
+#          OUTLAST_STATE/sources   the trainer's commit and how many files differ from it; written by lib/run.sh
 # Reads    OUTLAST_CKPT_DIR OUTLAST_CKPT_PREFIX OUTLAST_CKPT_COMPLETE OUTLAST_CKPT_QUIET_S OUTLAST_CKPT_KEEP
 #          OUTLAST_CKPT_KEEP_BEST OUTLAST_CKPT_KEEP_EVERY OUTLAST_STORAGE OUTLAST_SHARDED OUTLAST_NODES OUTLAST_RUN_DIR OUTLAST_JOB_ID OUTLAST_GENERATION
+#          OUTLAST_RANKS_PER_NODE OUTLAST_NODE_LIST OUTLAST_VERSION
 # Needs    log, bounded, ledger, py
 # Sourcing it defines the functions above and does nothing else.
 
@@ -97,6 +101,21 @@ ol_checkpoint_is_written() { _ol_checkpoint_look _ol_checkpoint_half; }
 
 ol_checkpoint_is_in_parts() { [[ $OUTLAST_STORAGE == local && $OUTLAST_SHARDED == 1 && $OUTLAST_NODES != 1 ]]; }
 
+# Sets OUTLAST_ATTEMPT and OUTLAST_NODE_LIST, which stay as they are before the first launch.
+ol_checkpoint_attempt() {
+  read -r OUTLAST_ATTEMPT OUTLAST_NODE_LIST 2>/dev/null <"$OUTLAST_STATE/attempt" || return 0
+}
+
+# What made a checkpoint, as JSON fields: what is not known is null or empty.
+_ol_checkpoint_origin() {
+  local commit='' changes='' parent='' hosts=${OUTLAST_NODE_LIST:-} _
+  [[ $OUTLAST_STORAGE == shared ]] || hosts=${hosts%%,*}
+  read -r commit changes 2>/dev/null <"$OUTLAST_STATE/sources"
+  { read -r _ && IFS= read -r parent; } 2>/dev/null <"$OUTLAST_STATE/attempt"
+  ol_ledger_json world_size:="$((OUTLAST_NODES * OUTLAST_RANKS_PER_NODE))" commit="$commit" dirty:="${changes:+$((changes > 0))}" parent="$parent"
+  printf ',"hosts":[%s],"versions":{"outlast":"%s"}' "${hosts:+\"${hosts//,/\",\"}\"}" "$OUTLAST_VERSION"
+}
+
 # Print the manifest of the checkpoint PATH. Needs nothing but Bash and find.
 _ol_checkpoint_manifest() { # STEP PATH
   local line fields name bytes total=0 files='' count=0
@@ -108,8 +127,8 @@ _ol_checkpoint_manifest() { # STEP PATH
     total=$((total + bytes))
     count=$((count + 1))
   done < <(find "$2" -type f ! -name MANIFEST.json ! -name MANIFEST.json.new -printf '%s %P\0' | sort -z -k 2)
-  printf '{"step":%d,"files":%d,"bytes":%d,"run":"%s","job":"%s","restart":%d,"attempt":%d,"written":%(%s)T,\n  "list":[\n%s\n  ]}\n' \
-    "$1" "$count" "$total" "$OUTLAST_RUN" "$OUTLAST_JOB_ID" "$OUTLAST_RESTART" "$OUTLAST_ATTEMPT" -1 "$files"
+  printf '{"step":%d,"files":%d,"bytes":%d,"run":"%s","job":"%s","restart":%d,"attempt":%d,"written":%(%s)T%s,\n  "list":[\n%s\n  ]}\n' \
+    "$1" "$count" "$total" "$OUTLAST_RUN" "$OUTLAST_JOB_ID" "$OUTLAST_RESTART" "$OUTLAST_ATTEMPT" -1 "$(_ol_checkpoint_origin)" "$files"
 }
 
 # The next functions run in children, with pipefail: a file system may hang, and what it says may be an error.

@@ -75,7 +75,7 @@ _ol_coordinator_start() {
   (
     local IFS=,
     export OUTLAST_AGENT_TOKEN=$token OUTLAST_HOST_LIST="${OUTLAST_HOSTS[*]}"
-    export OUTLAST_STATE OUTLAST_LOCAL OUTLAST_RUN_DIR OUTLAST_CKPT_DIR OUTLAST_RUN OUTLAST_JOB_ID OUTLAST_RESTART OUTLAST_GENERATION
+    export OUTLAST_VERSION OUTLAST_STATE OUTLAST_LOCAL OUTLAST_RUN_DIR OUTLAST_CKPT_DIR OUTLAST_RUN OUTLAST_JOB_ID OUTLAST_RESTART OUTLAST_GENERATION
     export OUTLAST_CKPT_PREFIX OUTLAST_CKPT_COMPLETE OUTLAST_CKPT_QUIET_S OUTLAST_CKPT_KEEP OUTLAST_CKPT_KEEP_BEST OUTLAST_CKPT_KEEP_EVERY OUTLAST_SHARDED OUTLAST_RANKS_PER_NODE
     export OUTLAST_CKPT_WRITERS OUTLAST_CKPT_MIB_PER_S
     ol_py_become sidecar
@@ -88,6 +88,7 @@ _ol_coordinator_start() {
 _ol_coordinator_listen() {
   local words
   while IFS=$'\t' read -r -a words; do
+    ol_checkpoint_attempt
     case ${words[0]:-} in
       event) [[ ${words[1]:-} =~ ^(checkpoint_local|checkpoint_durable|checkpoint_torn|warned)$ ]] && ol_ledger_add "${words[@]:1}" ;;
       log) if [[ ${words[1]:-} == warn ]]; then ol_log_warn "${words[2]:-}"; else ol_log_info "${words[2]:-}"; fi ;;

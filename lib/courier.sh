@@ -133,6 +133,7 @@ _ol_sidecar_loop() { # MAIN_PID
       ol_bounded_nap 0.5
       continue
     fi
+    ol_checkpoint_attempt
     wanted=''
     read -r wanted 2>/dev/null <"$OUTLAST_STATE/drain_wanted"
     if [[ -z $wanted ]]; then

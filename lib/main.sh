@@ -127,6 +127,7 @@ ol_main_open() {
   ol_ledger_add started host="${HOSTNAME:-?}" nodes:="${#OUTLAST_HOSTS[@]}" \
     durable_step:="$OUTLAST_DURABLE_AT_START" generation:="$((10#$OUTLAST_GENERATION))" version="$OUTLAST_VERSION"
   ol_py_install >/dev/null & # nobody waits for the reports' tools
+  ol_run_note_sources &
   _ol_main_prepare
 }
 

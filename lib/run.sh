@@ -5,6 +5,7 @@
 #   ol_run_begin SCRIPT     node-local state, names, hosts; from here on every message goes to the job's log
 #   ol_run_open             make or check the run's folder
 #   ol_run_keep_script      as the run's owner: keep the script for the successors
+#   ol_run_note_sources     write down the commit of the project folder; takes a minute at most, so call it with &
 #   ol_run_drop_ballast     the node's disk is full, or nobody writes any more: make room for our state
 #   ol_run_pause SEC        sleep, but not on when the job is told to end (status 1)
 #
@@ -113,6 +114,18 @@ ol_run_keep_script() {
   # shellcheck disable=SC2016 # expanded by the child
   ol_shared bash -c '[[ -s $1 ]] || exit 1; cmp -s "$1" "$2" || { umask 077; cp "$1" "$2.new" && chmod 0750 "$2.new" && mv -f "$2.new" "$2"; }' _ \
     "$OUTLAST_STATE/job.sh" "$OUTLAST_RUN_DIR/job.sh" || ol_log_warn "cannot write $OUTLAST_RUN_DIR/job.sh"
+}
+
+# Which sources the trainer has, for the manifests of its checkpoints: STATE/sources, `COMMIT CHANGED-FILES`, no file where
+# nobody can say. Untracked files do not count: logs lie there. Nothing of the repository runs (fsmonitor), none of it is locked.
+ol_run_note_sources() {
+  local answer
+  # shellcheck disable=SC2016 # expanded by the child
+  answer=$(ol_bounded_print 60 env GIT_OPTIONAL_LOCKS=0 bash -c 'cd "$1" && commit=$(git rev-parse --verify HEAD) || exit
+    changes=$(git -c core.fsmonitor=false status --porcelain --untracked-files=no | wc -l; exit "${PIPESTATUS[0]}") || exit
+    printf "%s %d\n" "$commit" "$changes"' _ "$OUTLAST_PROJECT" 2>/dev/null </dev/null) || return 0
+  [[ $answer =~ ^[0-9a-f]{40,64}\ [0-9]+$ ]] || return 0
+  printf '%s\n' "$answer" >"$OUTLAST_STATE/sources.new" && mv "$OUTLAST_STATE/sources.new" "$OUTLAST_STATE/sources"
 }
 
 # Status 1: not usable, the reason is logged; 2: the shared file system does not answer.

@@ -63,6 +63,7 @@ begins() {
   OUTLAST_COMMAND=(printf '<%s>' '{resume}')
   begins
   [ "$OUTLAST_RESUME_STEP" = 20 ]
+  [ "$(cat "$OUTLAST_STATE/attempt")" = $'1 n1\ncheckpoint-20' ]
   grep -q "<--resume><$OUTLAST_CKPT_DIR/checkpoint-20>" "$OUTLAST_LOG"
   [ "$(ls "$OUTLAST_CKPT_DIR")" = checkpoint-20 ]
   [[ $(event staged) == *'"step":20}' && $(event launched) == *'"step":20,"hosts":"n1",'* ]]

@@ -113,6 +113,25 @@ ranks() { printf '%s\n' "$*" >"$OUTLAST_STATE/ranks"; }
   [ -z "$(find "$OUTLAST_STATE" -name 'aside*' -o -name 'manifest*')" ]
 }
 
+@test "checkpoint_keep: the manifest tells what made its checkpoint" {
+  owns_the_run
+  checkpoint 20
+  printf '%040d 2\n' 7 >"$OUTLAST_STATE/sources"
+  printf '3 n1,n2\n/runs/"old"/checkpoint-10\n' >"$OUTLAST_STATE/attempt"
+  ol_checkpoint_attempt
+  ol_checkpoint_keep 20 "$OUTLAST_CKPT_DIR/checkpoint-20" 2>/dev/null
+  PYTHONPATH=$ROOT/pyhelpers "$ROOT/.venv/bin/python" -c 'import sys; from pathlib import Path; from outlast.checkpoint import manifest
+m = manifest.read(Path(sys.argv[1])); found = (m.attempt, m.hosts, m.world_size, m.commit[-2:], m.dirty, m.parent, m.versions)
+assert found == (3, ("n1",), 2, "07", True, "/runs/\"old\"/checkpoint-10", {"outlast": "1.0"}), found' "$(DURABLE 20)"
+}
+
+@test "checkpoint_keep: what is not known of its making is said to be unknown" {
+  owns_the_run
+  checkpoint 20
+  ol_checkpoint_keep 20 "$OUTLAST_CKPT_DIR/checkpoint-20" 2>/dev/null
+  [[ $(head -n 1 "$(DURABLE 20)/MANIFEST.json") == *'"commit":"","dirty":null,"parent":"","hosts":["n1"],'* ]]
+}
+
 @test "checkpoint_keep: hostile names of files are copied and counted" {
   owns_the_run
   checkpoint 20

@@ -190,6 +190,31 @@ begun() {
   [ "$(cat "$OUTLAST_RUN_DIR/job.sh")" = older ]
 }
 
+@test "run_note_sources: the commit of the project folder, and how many files differ from it" {
+  begun
+  OUTLAST_PROJECT=$BATS_TEST_TMPDIR/project
+  ol_run_note_sources
+  [ ! -e "$OUTLAST_STATE/sources" ]
+  git init -q "$OUTLAST_PROJECT"
+  cd "$OUTLAST_PROJECT"
+  echo one >train.py
+  git add . && git -c user.name=a -c user.email=a@b commit -qm first
+  echo log >output
+  ol_run_note_sources
+  [ "$(cat "$OUTLAST_STATE/sources")" = "$(git rev-parse HEAD) 0" ]
+  echo two >train.py
+  ol_run_note_sources
+  [ "$(cat "$OUTLAST_STATE/sources")" = "$(git rev-parse HEAD) 1" ]
+}
+
+@test "run_note_sources: an answer that is cut short is none" {
+  begun
+  printf '#!/bin/sh\necho 0123abcd\n' >"$BATS_TEST_TMPDIR/git"
+  chmod +x "$BATS_TEST_TMPDIR/git"
+  PATH=$BATS_TEST_TMPDIR:$PATH OUTLAST_PROJECT=$BATS_TEST_TMPDIR ol_run_note_sources
+  [ ! -e "$OUTLAST_STATE/sources" ]
+}
+
 @test "run_pause: sleeps, but not on when the job is told to end" {
   touch "$OUTLAST_STATE/term"
   run -1 ol_run_pause 60

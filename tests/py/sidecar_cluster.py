@@ -48,6 +48,7 @@ class Cluster:
             "CKPT_KEEP_BEST": 1,
             "CKPT_KEEP_EVERY": 0,
             "SHARDED": int(hosts > 1),
+            "VERSION": "1.0",
             "RANKS_PER_NODE": 1,
             "SIDECAR_S": 0.1,
             "CKPT_WRITERS": 16,
@@ -141,7 +142,7 @@ class Cluster:
     def launch(self, attempt: int) -> None:
         (self.state / "drain_wanted").unlink(missing_ok=True)
         (self.state / "drain_done").unlink(missing_ok=True)
-        (self.state / "attempt").write_text(f"{attempt} {','.join(self.hosts)}\n")
+        (self.state / "attempt").write_text(f"{attempt} {','.join(self.hosts)}\nstep-10\n")
         (self.state / "ranks").write_text("running\n")
 
     def end(self, code: int = 0) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from sidecar_cluster import Cluster, wait_for
 
+from outlast.checkpoint import manifest
+
 
 @pytest.fixture
 def one(tmp_path: Path) -> Iterator[Cluster]:
@@ -34,6 +36,17 @@ def test_a_whole_checkpoint_becomes_durable_while_training_goes_on(one: Cluster)
     assert one.events("checkpoint_durable")[0][:2] == ["step:=20", f"bytes:={sum(map(len, content.values()))}"]
     assert (one.state / "durable_step").read_text() == "20\n"
     assert (one.state / "local_step").read_text().startswith("20 ")
+
+
+def test_a_manifest_tells_what_made_its_checkpoint(three: Cluster) -> None:
+    (three.state / "sources").write_text(f"{'c' * 40} 2\n")
+    three.start()
+    three.save_sharded(20)
+    three.wait_durable(20)
+    told = manifest.read(three.run / "checkpoints/step-20")
+    assert (told.format, told.world_size, told.loss, told.hosts) == ("dcp", 3, None, ("h0", "h1", "h2"))
+    assert (told.run, told.job, told.attempt, told.parent) == ("demo", "7", 1, "step-10")
+    assert (told.commit, told.dirty, dict(told.versions)) == ("c" * 40, True, {"outlast": "1.0"})
 
 
 def test_what_is_being_written_is_not_copied(one: Cluster) -> None:

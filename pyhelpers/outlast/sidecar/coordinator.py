@@ -294,6 +294,7 @@ class Coordinator:
     def _commit(self, transfer: Transfer) -> None:
         s = self.settings
         items = tuple(Item(path, part.size, transfer.copied[path]) for path, part in transfer.files.items())
+        commit, dirty = self.state.sources()
         paper = Manifest(
             step=transfer.step,
             list=items,
@@ -303,7 +304,14 @@ class Coordinator:
             attempt=self.attempt,
             written=int(time.time()),
             algorithm=transfer.algorithm,
+            format=transfer.format,
+            world_size=transfer.world_size,
+            loss=transfer.loss,
             hosts=tuple(sorted(transfer.hosts)),
+            versions={"outlast": s.version},
+            commit=commit,
+            dirty=dirty,
+            parent=self.state.parent(),
         )
         text, sizes = manifest.render(paper), {item.path: item.bytes for item in items}
 

@@ -35,6 +35,7 @@ class Settings:
     writers: int  # nodes that write to the shared file system at once
     bytes_per_s: float  # all of them together; 0: no limit
     look_s: float
+    version: str
 
     @property
     def durable(self) -> Path:
@@ -72,6 +73,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         writers=max(1, int(env["OUTLAST_CKPT_WRITERS"])),
         bytes_per_s=float(env["OUTLAST_CKPT_MIB_PER_S"]) * (1 << 20),
         look_s=float(env.get("OUTLAST_SIDECAR_S", "5")),
+        version=env["OUTLAST_VERSION"],
     )
 
 
@@ -118,6 +120,18 @@ class State:
         if len(words) != 2:
             return 0, ()
         return int(words[0]), tuple(short(host) for host in words[1].split(","))
+
+    def parent(self) -> str:
+        """The checkpoint that the last launch resumed from: a name, of another run a path; empty: none."""
+        try:
+            return (self.folder / "attempt").read_text(errors="surrogateescape").split("\n")[1]
+        except (OSError, IndexError):
+            return ""
+
+    def sources(self) -> tuple[str, bool | None]:
+        """The commit of the trainer's folder, and whether files differ from it; empty and None: not known."""
+        words = self.words("sources")
+        return (words[0], words[1] != "0") if len(words) == 2 else ("", None)
 
     def durable_step(self) -> int:
         """The newest step that is durable; -1: none."""

@@ -75,6 +75,9 @@ class Transfer:
     files: dict[str, Part]
     seen_s: float
     algorithm: str = "blake2b"
+    format: str = ""
+    world_size: int | None = None
+    loss: float | None = None
     linked: set[str] = field(default_factory=set)
     linking: set[str] = field(default_factory=set)
     copied: dict[str, str] = field(default_factory=dict)  # path: hash
@@ -124,6 +127,9 @@ def begin(verdict: Verdict, attempt: int, generation: str, journal: Journal, alg
         time.time(),
         algorithm,
     )
+    if verdict.facts is not None:
+        transfer.format = verdict.facts.found.format.NAME
+        transfer.world_size, transfer.loss = verdict.facts.world_size, verdict.facts.loss
     for path, (part, digest) in journal.files.get(key, {}).items():
         told, _, text = digest.partition(":")
         if transfer.files.get(path) == part:
