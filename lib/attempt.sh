@@ -4,12 +4,12 @@
 # Functions
 #   ol_attempt_begin       choose the checkpoint, put it on every node, find the master, start the launcher
 #                          0 launched; 1 could not (OUTLAST_WHY); 2 the job is told to end; 3 no file system;
-#                          4 there should be a checkpoint and is none
+#                          4 there should be a checkpoint and is none; 5 what is pinned has changed
 #   ol_attempt_prepare     the user's once-per-run step, under its own limit; same status
 #
 # Sets     OUTLAST_ATTEMPT OUTLAST_RESUME_STEP (empty: a fresh start) OUTLAST_RESUME OUTLAST_NODE_LIST
 #          OUTLAST_LAUNCH_PID OUTLAST_LAUNCH_S OUTLAST_LOG OUTLAST_SAID OUTLAST_WHY
-# Needs    log, bounded, ledger, history, run, checkpoint, courier, deadline, environment, shim, progress
+# Needs    log, bounded, ledger, history, run, checkpoint, courier, deadline, environment, shim, progress, pins
 # Sourcing it defines the functions above and does nothing else.
 
 _ol_attempt_nodes() {
@@ -213,12 +213,14 @@ ol_attempt_begin() {
   ol_progress_reset
   _ol_attempt_nodes
   _ol_attempt_choose || return
+  ol_pins_begin
   _ol_attempt_stage || {
     status=$?
     OUTLAST_WHY="could not put checkpoint ${OUTLAST_RESUME_STEP:-} on every node"
     return "$status"
   }
   ol_ledger_add staged step:="${OUTLAST_RESUME_STEP:-0}"
+  ol_pins_end || return "$(($? == 1 ? 5 : $?))"
   _ol_attempt_master || return 1
   OUTLAST_PORT=$(_ol_attempt_port)
   left_s=$(ol_deadline_left)

@@ -75,6 +75,15 @@ class Guard:
 
 
 @dataclass(frozen=True)
+class Pins:
+    """What must be the same at each launch as it was at the first."""
+
+    files: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    git: bool = False
+
+
+@dataclass(frozen=True)
 class Mail:
     """Who is told."""
 
@@ -116,6 +125,7 @@ class Job:
     deadline: Deadline = field(default_factory=Deadline)
     progress: Progress = field(default_factory=Progress)
     guard: Guard = field(default_factory=Guard)
+    pins: Pins = field(default_factory=Pins)
     mail: Mail = field(default_factory=Mail)
 
 
@@ -161,6 +171,7 @@ def _check_shape(job: Job) -> None:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise Refused(f"env.{name} is no name of a variable")
     texts = {"mail.to": job.mail.to, "project_dir": job.project_dir, "runs_dir": job.runs_dir}
+    texts |= {f"pins.files: {name!r}": name for name in job.pins.files}
     texts |= {"checkpoint.prefix": job.checkpoint.prefix, "checkpoint.complete": job.checkpoint.complete}
     for key, text in texts.items():
         if inline.CONTROL.search(text):
@@ -295,8 +306,8 @@ def _check_secrets(job: Job) -> None:
     for name in job.env:
         if _SECRET.search(name.upper()):
             raise Refused(f"env.{name} looks like a secret: {_ELSEWHERE}")
-    for key in ("setup", "prepare"):
-        for line in getattr(job, key):
+    for key, lines in (("setup", job.setup), ("prepare", job.prepare), ("pins.commands", job.pins.commands)):
+        for line in lines:
             if _SECRET_LINE.search(line):
                 raise Refused(f"{key} looks like it sets a secret: {_ELSEWHERE}")
 

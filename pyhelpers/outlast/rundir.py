@@ -49,6 +49,11 @@ class RunDir:
         """Is there once the run has finished."""
         return self.path / "finished"
 
+    @property
+    def pins(self) -> Path:
+        """What its first launch found (pins.py)."""
+        return self.path / "pins.toml"
+
     def control(self, kind: str) -> Path:
         """The control file `stop`, `save` or `hold`."""
         return self.path / "control" / kind

@@ -27,6 +27,7 @@ def block(plan: Plan, install: Install) -> str:
         _checkpoints(plan),
         _times(plan),
         _guards(plan),
+        _pins(plan),
         _self(install),
     ]
     user = "USER=${USER:-$(id -un)}  # a login shell sets it, a bare environment doesn't\n"
@@ -139,6 +140,11 @@ def _guards(plan: Plan) -> list[Row]:
         ("MAIL_TO", plan.job.mail.to),
         ("MAIL_COMMAND", plan.job.mail.command or plan.site.mail_command),
     ]
+
+
+def _pins(plan: Plan) -> list[Row]:
+    pins = plan.job.pins
+    return [("PIN_FILES", pins.files), ("PIN_COMMANDS", pins.commands), ("PIN_GIT", pins.git)]
 
 
 def _self(install: Install) -> list[Row]:

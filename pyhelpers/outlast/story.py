@@ -20,6 +20,7 @@ _ENDS = {
     "unhealthy": "found bad nodes",
     "launch": "never came to a step",
     "bad_checkpoint": "could not use its checkpoint",
+    "drift": "found that what it trains with is not what it was",
     "storage": "had trouble with its storage",
     "hang": "hung",
     "systemic": "failed the same way wherever it runs",
@@ -119,6 +120,11 @@ def _why(event: Event) -> str:
     return f": {event.text('why')}" if event.text("why") else ""
 
 
+_PINS = {
+    "written": "wrote down what the run trains with (pins.toml)",
+    "accepted": "what the run trains with has changed, and that is right",
+}
+
 _STORIES: dict[str, Callable[[str, Event], str]] = {
     "submitted": _submitted,
     "started": _started,
@@ -128,6 +134,7 @@ _STORIES: dict[str, Callable[[str, Event], str]] = {
     "progress": lambda who, e: f"{who} is at step {e.text('step')}",
     "checkpoint_local": lambda who, e: f"{who} saved step {e.text('step')} on its node",
     "checkpoint_durable": lambda who, e: f"{who} has step {e.text('step')} safe in the run directory",
+    "pins": lambda who, e: f"{who}: {_PINS.get(e.text('answer'), e.text('answer'))}",
     "loss_bad": lambda who, e: f"{who} finds the loss wrong from step {e.text('step')} on{_why(e)}",
     "loss_good": lambda who, e: f"{who} finds the loss well again from step {e.text('step')} on",
     "signal": _signal,

@@ -83,3 +83,25 @@ def test_hold_lets_the_job_end_and_no_further_one_train(lab: Lab) -> None:
     wait_for(lambda: len(lab.events("launched")) == 2, 60, "a launch after resume")
     lab.outlast("cancel", lab.run_path)
     lab.wait_until_empty()
+
+
+@pytest.mark.seldom
+def test_what_is_pinned_and_changes_holds_the_next_job_until_a_person_accepts_it(lab: Lab) -> None:
+    words = lab.write("words.txt", "one two")
+    lab.render(
+        "--set", "progress.target_step=150", "--set", "deadline.train_at_most_s=15", "--set", 'pins.files=["words.txt"]',
+        "--set", 'pins.commands=["echo $HOME"]',
+    )  # fmt: skip
+    lab.submit()
+    lab.wait_event("pins", answer="written")
+    lab.wait_event("checkpoint_durable")
+    words.write_text("one two three")
+    held = lab.wait_event("held", 120)
+    assert "words.txt has changed (13 bytes, was 7;" in held["why"]
+    lab.wait_until_empty()
+    assert lab.endings() == ["walltime", "drift"]
+    assert len(lab.events("launched")) == 1
+    lab.outlast("resume", lab.run_path, "--accept-pins")
+    lab.finish(240)
+    assert lab.endings()[-1] == "done"
+    lab.assert_resumed()

@@ -24,6 +24,7 @@ VERBS: dict[str, str] = {
     "report": "Tell on one page how an attempt failed, or how the run ended, and what to do.",
     "summary": "Tell the jobs of a run in a table, one line a job.",
     "ckpt": "List, check, pin, roll back and remove checkpoints.",
+    "pins": "Say whether what a run trains with is still what its first launch found.",
     "save": "Ask a running job for a checkpoint now.",
     "stop": "Ask a run to save and to end; its chain stops.",
     "hold": "Let the current job go on, but start no further one.",

@@ -1,7 +1,9 @@
 """outlast resume: go on after a stop, a hold or a loss."""
 
 import os
+import time
 from datetime import datetime
+from typing import Annotated
 
 import typer
 
@@ -9,8 +11,12 @@ from outlast import driver, ledger, rundir
 from outlast import job as jobs
 from outlast.commands import _common
 
+Accept = Annotated[
+    bool, typer.Option("--accept-pins", help="What it trains with has changed, and that is right: pin it anew.")
+]
 
-def resume(run: _common.RunArgument, dry_run: _common.DryRun = False) -> None:
+
+def resume(run: _common.RunArgument, accept_pins: Accept = False, dry_run: _common.DryRun = False) -> None:
     """Clear a stop or a hold and submit the run again."""
     found = _common.find_run(run)
     rundir.check_owner(found, os.getuid())
@@ -29,8 +35,11 @@ def resume(run: _common.RunArgument, dry_run: _common.DryRun = False) -> None:
         )
     if dry_run:
         todo = f"job {live[0]} is there, nothing to submit" if live else f"would submit {found.script}"
-        typer.echo(f"would clear stop and hold; {todo}")
+        anew = "; would pin anew" if accept_pins and found.pins.exists() else ""
+        typer.echo(f"would clear stop and hold; {todo}{anew}")
         return
+    if accept_pins:
+        _unpin(found)
     cleared = rundir.clear(found, "stop", "hold")
     _common.note(found, "resumed")
     told = f"{found.name}: " + (f"{' and '.join(cleared)} cleared; " if cleared else "")
@@ -40,6 +49,15 @@ def resume(run: _common.RunArgument, dry_run: _common.DryRun = False) -> None:
         return
     job = _submit(found, by, _leaving(events, by))
     typer.echo(f"{told}job {job} submitted; type outlast status {run}")
+
+
+def _unpin(run: rundir.RunDir) -> None:
+    """The next launch writes pins.toml anew; what was pinned stays beside it."""
+    try:
+        run.pins.rename(run.pins.with_name(f"pins.{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.toml"))
+    except FileNotFoundError:
+        return
+    _common.note(run, "pins", answer="accepted")
 
 
 def _leaving(events: ledger.Run, by: driver.Driver) -> str:

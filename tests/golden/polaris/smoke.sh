@@ -85,6 +85,10 @@ OUTLAST_END_DATE=''
 OUTLAST_MAIL_TO=''
 OUTLAST_MAIL_COMMAND=''
 
+OUTLAST_PIN_FILES=()
+OUTLAST_PIN_COMMANDS=()
+OUTLAST_PIN_GIT=0
+
 OUTLAST_PYTHON='/usr/bin/python3.11'
 OUTLAST_PYTHON_PATH='/opt/outlast/.venv/bin/python'
 OUTLAST_ROOT='/opt/outlast'
@@ -114,7 +118,7 @@ main() {
 #   OUTLAST_LOCAL     this job's folder on each node's own disk: checkpoints, what the ranks say
 #   OUTLAST_STATE     in that folder on the first node: this job's state and its own log
 # What follows: the parts of main; this job and its site; the tools, a file each ("# lib/NAME.sh -"):
-#   an attempt   attempt watch stop ending decide guard successor settle
+#   an attempt   attempt pins watch stop ending decide guard successor settle
 #   beside it    deadline pulse courier coordinator checkpoint progress lease run history ledger
 #   below them   environment shim mail report py bounded log scheduler/pbs
 
@@ -181,7 +185,10 @@ ol_site_env() {
 
 # ---- the tools --------------------------------------------------------------------------------------
 # lib/attempt.sh - one launch: one checkpoint for all nodes, a fresh rendezvous, the ranks
-# Needs    log, bounded, ledger, history, run, checkpoint, courier, deadline, environment, shim, progress
+# Needs    log, bounded, ledger, history, run, checkpoint, courier, deadline, environment, shim, progress, pins
+
+# lib/pins.sh - is what the run trains with still what its first launch found? (docs/pins.md)
+# Needs    log, bounded, ledger, attempt, py
 
 # lib/watch.sh - while the ranks run: one look a second, at node-local files only
 # Needs    log, bounded, run, ledger, stop, pulse, progress, deadline, ending, decide, courier
