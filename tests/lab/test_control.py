@@ -89,8 +89,8 @@ def test_hold_lets_the_job_end_and_no_further_one_train(lab: Lab) -> None:
 def test_what_is_pinned_and_changes_holds_the_next_job_until_a_person_accepts_it(lab: Lab) -> None:
     words = lab.write("words.txt", "one two")
     lab.render(
-        "--set", "progress.target_step=150", "--set", "deadline.train_at_most_s=15", "--set", 'pins.files=["words.txt"]',
-        "--set", 'pins.commands=["echo $HOME"]',
+        "--set", "progress.target_step=150", "--set", "deadline.train_at_most_s=15",
+        "--set", 'pins.files=["words.txt"]', "--set", 'pins.commands=["echo $HOME"]',
     )  # fmt: skip
     lab.submit()
     lab.wait_event("pins", answer="written")
