@@ -20,6 +20,7 @@ class Checkpoint:
     keep_every: int = 0
     copier: str = schema.choice("plain", "agents")  # plain: Bash, what the first node has
     max_writers: int = 16
+    memory_gib: int = 0  # of a node, where local_dir is its memory
     bandwidth_mib_s: int = 0
     interval_s: int = 0
     quiet_s: int = 60
@@ -290,11 +291,16 @@ def _check_storage(job: Job, site: Site) -> None:
         raise Refused("checkpoint.max_writers = 0 would let no node write; type 1 or more (16 is usual)")
     if job.checkpoint.storage == "shared":
         return
-    if not site.local_is_disk:
+    if not site.local_is_disk and not job.checkpoint.memory_gib:
         raise Refused(
             f"{site.name} has no node-local disk that is known ({site.local_dir} may be memory); "
-            "type --set checkpoint.storage=shared"
+            "type --set checkpoint.storage=shared, or give it some: --set checkpoint.memory_gib=N"
         )
+    if job.checkpoint.memory_gib and (site.local_is_disk or job.checkpoint.copier == "plain"):
+        why = (
+            f"{site.name}'s nodes have a disk" if site.local_is_disk else "copier = plain does not count what it takes"
+        )
+        raise Refused(f"checkpoint.memory_gib = {job.checkpoint.memory_gib}: {why}; leave one of them out")
     if job.checkpoint.sharded and job.nodes > 1 and job.checkpoint.copier == "plain":
         raise Refused(
             f"preset {job.preset} writes parts of a checkpoint on many nodes, and copier = plain copies those of the "

@@ -109,6 +109,7 @@ def _checkpoints(plan: Plan) -> list[Row]:
         ("CKPT_KEEP_EVERY", ckpt.keep_every),
         ("CKPT_COPIER", ckpt.copier),
         ("CKPT_WRITERS", ckpt.max_writers),
+        ("CKPT_MEMORY_GIB", ckpt.memory_gib),
         ("CKPT_MIB_PER_S", ckpt.bandwidth_mib_s),
         ("CKPT_INTERVAL_S", ckpt.interval_s),
     ]

@@ -52,6 +52,7 @@ class Cluster:
             "RANKS_PER_NODE": 1,
             "SIDECAR_S": 0.1,
             "CKPT_WRITERS": 16,
+            "CKPT_MEMORY_GIB": 0,
             "CKPT_MIB_PER_S": 0,
         } | settings
         for name in ("checkpoints", "quarantine", "lease", "logs"):

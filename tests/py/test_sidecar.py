@@ -204,6 +204,21 @@ def test_on_a_node_without_room_only_the_two_newest_stay(one: Cluster) -> None:
         subprocess.run(["umount", "-l", one.folder("h0")], check=True)
 
 
+def test_in_a_nodes_memory_no_durable_one_stays_that_would_cost_training_its_room(one: Cluster) -> None:
+    one.settings["CKPT_MEMORY_GIB"] = 9 / 1024
+    one.start()
+    for step in (20, 40, 60):
+        one.save(step, size=4_000_000)
+        one.wait_durable(step)
+    wait_for(lambda: not list(one.folder("h0").iterdir()), "room for two more")
+    assert one.durable_steps() == [20, 40, 60]
+    assert not one.events("warned")
+    one.save(80, size=6_000_000)
+    one.wait_durable(80)
+    wait_for(lambda: one.events("warned"), "a word on what does not fit")
+    assert "memory_gib" in " ".join(one.events("warned")[0])
+
+
 def test_the_next_launch_writes_the_same_step_anew(one: Cluster) -> None:
     one.settings["CKPT_MIB_PER_S"] = 4
     one.start()

@@ -14,6 +14,15 @@ from outlast.sidecar import agent
 from outlast.sidecar.agent import Agent, Changed, Copier, Lines, Place, WireError
 
 
+def test_what_files_take_is_counted_once_however_many_names_they_have(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a/file").write_bytes(b"x" * (1 << 20))
+    (tmp_path / "b/link").hardlink_to(tmp_path / "a/file")
+    (tmp_path / "b/gone").symlink_to("/nowhere")
+    assert 1 << 20 <= agent.taken(str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "c")) < 1.1 * (1 << 20)
+
+
 def copier(algorithm: str = "blake2b") -> Copier:
     return Copier(algorithm, lambda count: None)
 

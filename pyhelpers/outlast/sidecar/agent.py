@@ -10,6 +10,7 @@ It ends when LOCAL_DIR is gone (the job has ended), or when no coordinator was t
 """
 
 import base64
+import contextlib
 import errno
 import hashlib
 import hmac
@@ -170,6 +171,18 @@ def plain_files(root: str, prefix: str) -> List[File]:
     except FileNotFoundError:
         pass  # just removed
     return sorted(found)
+
+
+def taken(*folders: str) -> int:
+    """The bytes of all files below these folders, each once: some are links to others."""
+    found: Dict[Tuple[int, int], int] = {}
+    for folder in folders:
+        for top, _, names in os.walk(folder):
+            for name in names:
+                with contextlib.suppress(OSError):  # just removed
+                    info = os.lstat(os.path.join(top, name))
+                    found[info.st_dev, info.st_ino] = info.st_blocks * 512
+    return sum(found.values())
 
 
 def has_xxh3() -> bool:
@@ -541,7 +554,8 @@ class Agent:
     def _forget(self, message: Message) -> None:
         """Remove links aside, all but those of `keep`; with less than `need` bytes free also the checkpoints `remove`.
 
-        Only then: a trainer may want its own old ones (the best, at the end), and has its own limit for them.
+        Only then: a trainer may want its own old ones (the best, at the end), and has its own limit for them. With
+        `most`, checkpoints shall take no more than so many bytes, and what is left of these is free.
         """
         keep = set(message.get("keep") or ())
         try:
@@ -552,7 +566,7 @@ class Agent:
             if name not in keep:
                 shutil.rmtree(os.path.join(self.place.aside, name), ignore_errors=True)
         for name in message.get("remove") or ():
-            if shutil.disk_usage(self.place.checkpoints).free >= int(message.get("need") or 0):
+            if self._free(int(message.get("most") or 0)) >= int(message.get("need") or 0):
                 break
             path = os.path.join(self.place.checkpoints, name)
             if step_of(name, self.place.prefix) < 0 or "/" in name or not os.path.lexists(path):
@@ -562,6 +576,10 @@ class Agent:
             shutil.rmtree(gone, ignore_errors=True)
             if os.path.lexists(gone):
                 os.unlink(gone)
+
+    def _free(self, most: int) -> int:
+        free = shutil.disk_usage(self.place.checkpoints).free
+        return min(free, most - taken(self.place.checkpoints, self.place.aside)) if most else free
 
     def _read(self, message: Message) -> None:
         """Bytes of a file of a checkpoint, or (no name) of one beside them: what the judge wants to see of it."""

@@ -63,6 +63,8 @@ class Coordinator:
         self.known: dict[str, tuple[str, Facts]] = {}
         self.torn: dict[str, tuple[str, ...]] = {}
         self.room_s: dict[str, float] = {}
+        self.is_small = False  # what checkpoints may take of a node's memory
+        self.sizes: dict[str, int] = {}  # of the largest checkpoint of each host
         self.passed: set[str] = set()
         self.warned: set[str] = set()
         self.child: Child | None = None
@@ -200,6 +202,7 @@ class Coordinator:
             transfer = self.transfers.get(verdict.name)
             if transfer is None:
                 self._seen(verdict.step)
+                self._weigh(verdict.name)
                 self.transfers[verdict.name] = begin(
                     verdict, self.attempt, self.settings.generation, self.journal, self.crew.hash()
                 )
@@ -361,6 +364,12 @@ class Coordinator:
         for host in self.crew.present():
             self.crew.ask(host, {"m": "forget", "keep": keep, "remove": []}, lambda host, message: None)
 
+    def _weigh(self, name: str) -> None:
+        """How much of a host a checkpoint takes, to know what the next one will."""
+        for host, view in self.crew.views.items():
+            if (entry := view.entries.get(name)) is not None:
+                self.sizes[host] = max(_bytes(entry), self.sizes.get(host, 0))
+
     def _make_room(self) -> None:
         """Now and then: let nodes whose disks fill remove what is durable and old."""
         for host in self.crew.present():
@@ -368,12 +377,25 @@ class Coordinator:
             if view is None or not view.old or time.time() - self.room_s.get(host, 0) < 2:
                 continue
             self.room_s[host] = time.time()
-            need = ROOM * max((sum(s for s, _ in e.files.values()) for e in view.entries.values()), default=0)
+            size = max(map(_bytes, view.entries.values()), default=0)
             question: Message = {"m": "forget", "keep": sorted(t.key for t in self.transfers.values())}
-            self.crew.ask(host, question | {"remove": view.old, "need": need}, lambda host, message: None)
+            question |= self._memory(host, size) if self.settings.memory else {"remove": view.old, "need": ROOM * size}
+            self.crew.ask(host, question, lambda host, message: None)
+
+    def _memory(self, host: str, size: int) -> Message:
+        """What has to go, as soon as it may: what lies in memory is in training's way until it is gone."""
+        need, most = ROOM * max(size, self.sizes.get(host, 0)), self.settings.memory
+        if need > most and not self.is_small:
+            self.is_small = True
+            self._warn("memory", f"checkpoint.memory_gib holds less than {ROOM} checkpoints of {host}")
+        # Ranks read the one they resume from until the first of their own is there.
+        remove = [name for name in self.crew.views[host].old if size or name != self.state.parent()]
+        return {"remove": remove, "need": need, "most": most}
 
     def _above(self) -> int:
-        """Steps up to this one are of no interest on a node any more."""
+        """Steps up to this one are of no interest on a node any more. In memory that is every durable one."""
+        if self.settings.memory:
+            return self.kept[-1]
         return self.kept[-LOCAL] - 1 if len(self.kept) >= LOCAL else -1
 
     # ── the loop ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -454,6 +476,10 @@ class Coordinator:
             if time.time() - beat_s > 1:
                 beat_s = time.time()
                 self.state.write("sidecar_beat", f"{int(beat_s)}\n")
+
+
+def _bytes(entry: Entry) -> int:
+    return sum(size for size, _ in entry.files.values())
 
 
 def main(environ: dict[str, str]) -> None:

@@ -34,6 +34,7 @@ class Settings:
     ranks_per_node: int
     writers: int  # nodes that write to the shared file system at once
     bytes_per_s: float  # all of them together; 0: no limit
+    memory: int  # bytes of a node that its checkpoints may take, where they lie in memory; 0: they lie on a disk
     look_s: float
     version: str
 
@@ -72,6 +73,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         ranks_per_node=int(env["OUTLAST_RANKS_PER_NODE"]),
         writers=max(1, int(env["OUTLAST_CKPT_WRITERS"])),
         bytes_per_s=float(env["OUTLAST_CKPT_MIB_PER_S"]) * (1 << 20),
+        memory=int(float(env["OUTLAST_CKPT_MEMORY_GIB"]) * (1 << 30)),
         look_s=float(env.get("OUTLAST_SIDECAR_S", "5")),
         version=env["OUTLAST_VERSION"],
     )
