@@ -31,6 +31,7 @@ PIECE = 8 << 20
 SMALL = 1 << 20  # smaller files are copied several at once, and flushed together
 LINE_MAX = 1 << 20
 BATCH = 500
+FUSE = 0x65735546  # FUSE_SUPER_MAGIC, linux/magic.h
 READ = 9 << 16  # as text shorter than a line may be, and whole blocks of pages.py
 BESIDE = 100  # plain files around the checkpoints: `latest`, a tracker
 ORPHAN_S = 120.0
@@ -325,10 +326,12 @@ def flush(folder: int, paths: List[str]) -> None:
 
 
 def _syncfs(fd: int) -> bool:
+    """Did the kernel ask the file system to write all that it has? Those in user space (FUSE) it does not ask."""
     import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(libc, "syncfs"):
+    kind = ctypes.create_string_buffer(256)  # struct statfs begins with it, a long
+    if not hasattr(libc, "syncfs") or libc.fstatfs(fd, kind) or ctypes.c_long.from_buffer(kind).value == FUSE:
         return False
     if libc.syncfs(fd):
         code = ctypes.get_errno()

@@ -68,6 +68,7 @@ class Coordinator:
         self.passed: set[str] = set()
         self.warned: set[str] = set()
         self.child: Child | None = None
+        self.is_committing = False
         self.child_end: Callable[[Child], None] = lambda child: None
         self.kept = [self.state.durable_step()]
         self.looked_s = 0.0
@@ -323,9 +324,11 @@ class Coordinator:
             # Here, and not by the coordinator: it may be killed before it hears of it.
             self.state.write("durable_step", f"{transfer.step}\n")
 
+        self.is_committing = True
         self._start(call, lambda child: self._committed(transfer, child))
 
     def _committed(self, transfer: Transfer, child: Child) -> None:
+        self.is_committing = False
         if child.error == "torn":
             # Somebody removed what had been copied: nothing of it is believed any more.
             transfer.copied = {}
@@ -426,8 +429,8 @@ class Coordinator:
         """Nothing is left to copy, or nothing that can still be had: what is torn is named."""
         if (self.state.folder / "lost").exists():
             self._drained(wanted)
-        if not self.crew.present() or not self._is_fresh(ranks) or self.child is not None:
-            return
+        if not self.crew.present() or not self._is_fresh(ranks) or self.is_committing:
+            return  # (the removal of old ones may hang, and nobody waits for it)
         absent, late = self._absent(self._rules(), ranks)
         if absent - late:
             return  # who knows what they have
