@@ -48,6 +48,39 @@ ol_main_interrupted() { # WHY
   ol_decide
 }
 
+# A run that starts from another run's checkpoint (`from` in its job) has it made its own first durable one. What was
+# started from nothing instead would look well for days, so without an answer the run is held.
+_ol_main_branch() {
+  local status=0 pid begun_s now_s answer='' step bytes how source
+  [[ -n $OUTLAST_FROM && -z $OUTLAST_RESUME_STEP ]] || return 0
+  ol_log_info "starting from $OUTLAST_FROM: its checkpoint is verified, at most $OUTLAST_PREPARE_LIMIT_S s"
+  printf -v begun_s '%(%s)T' -1
+  (
+    ol_py_install >&2
+    ol_py_ask "$OUTLAST_PREPARE_LIMIT_S" sidecar branch "$OUTLAST_RUN_DIR" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_JOB_ID" \
+      "$OUTLAST_GENERATION" "$OUTLAST_FROM" "$OUTLAST_RUNS_DIR" "$OUTLAST_STORAGE"
+  ) >"$OUTLAST_STATE/branch" &
+  pid=$!
+  _ol_attempt_await "$pid" "$((OUTLAST_PREPARE_LIMIT_S + 180))" || status=$?
+  if ((status == 2)); then
+    ol_main_interrupted "starting from $OUTLAST_FROM"
+    return 1
+  fi
+  read -r answer <"$OUTLAST_STATE/branch"
+  if [[ $answer != done\ * ]]; then
+    answer=${answer#no }
+    _ol_ending_is bad_checkpoint "cannot start from $OUTLAST_FROM: ${answer:-no answer, see the log}"
+    ol_decide
+    return 1
+  fi
+  read -r _ step bytes how source <<<"$answer"
+  printf -v now_s '%(%s)T' -1
+  ol_ledger_add branched step:="$step" from="$source" how="$how"
+  ol_ledger_add checkpoint_durable step:="$step" bytes:="$bytes" seconds:="$((now_s - begun_s))"
+  ol_log_info "checkpoint $step of $source is ours now ($how)"
+  _ol_main_know
+}
+
 # The step that is durable now. Asked as the owner: what does not add up goes to quarantine.
 _ol_main_know() {
   local status=0
@@ -124,6 +157,7 @@ ol_main_open() {
   ol_courier_start
   _ol_main_adopt || return
   _ol_main_may_start || return
+  _ol_main_branch || return
   ol_ledger_add started host="${HOSTNAME:-?}" nodes:="${#OUTLAST_HOSTS[@]}" \
     durable_step:="$OUTLAST_DURABLE_AT_START" generation:="$((10#$OUTLAST_GENERATION))" version="$OUTLAST_VERSION"
   ol_py_install >/dev/null & # nobody waits for the reports' tools

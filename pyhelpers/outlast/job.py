@@ -100,6 +100,7 @@ class Job:
     walltime_s: int
     command: tuple[str, ...] = schema.words()
     run: str = ""
+    from_: str = ""
     nodes: int = 1
     spares: int = 0
     queue: str = ""
@@ -168,6 +169,7 @@ def _check_shape(job: Job) -> None:
             raise Refused(f"{key} is 0; it takes at least 1")
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", job.run):
         raise Refused(f"run {job.run!r} names a folder and a job: up to 64 letters, digits, and . _ - inside")
+    _check_from(job)
     for name in job.env:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise Refused(f"env.{name} is no name of a variable")
@@ -178,6 +180,16 @@ def _check_shape(job: Job) -> None:
         if inline.CONTROL.search(text):
             raise Refused(f"{key} {text!r} has a line end or a control character")
     _check_end_date(job.guard.end_date)
+
+
+def _check_from(job: Job) -> None:
+    if not job.from_:
+        return
+    source = re.fullmatch(r"(/[^\x00-\x1f\x7f]*?|[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})(@[0-9]{1,18})?", job.from_)
+    if source is None:
+        raise Refused(f"from {job.from_!r} is a run, by its name or its absolute path, and may end in @STEP")
+    if source[1] == job.run:
+        raise Refused(f"from = {job.from_!r} is the run itself; give the new one a name of its own: run = ...")
 
 
 def _check_end_date(text: str) -> None:

@@ -31,15 +31,20 @@ def choice(*names: str) -> Any:
     return field(default=names[0], metadata={"one_of": names})
 
 
+def _name(field: Any) -> str:
+    """The key of a field: `from_`, since `from` is a word of Python's."""
+    return str(field.name).rstrip("_")
+
+
 def keys(cls: Any, prefix: str = "") -> dict[str, Key]:
     """Every dotted key of a dataclass, nested ones included."""
     found: dict[str, Key] = {}
     for f in fields(cls):
         if is_dataclass(f.type):
-            found |= keys(f.type, f"{prefix}{f.name}.")
+            found |= keys(f.type, f"{prefix}{_name(f)}.")
         else:
             default = f.default_factory() if f.default_factory is not MISSING else f.default
-            found[prefix + f.name] = Key(f.type, default, **f.metadata)
+            found[prefix + _name(f)] = Key(f.type, default, **f.metadata)
     return found
 
 
@@ -126,7 +131,7 @@ def build(cls: Any, values: Flat, where: str, prefix: str = "") -> Any:
     """
     made: dict[str, object] = {}
     for f in fields(cls):
-        key = prefix + f.name
+        key = prefix + _name(f)
         if is_dataclass(f.type):
             made[f.name] = build(f.type, values, where, f"{key}.")
         elif key in values:
@@ -142,11 +147,11 @@ def flattened(record: Any, prefix: str = "") -> Flat:
     for f in fields(record):
         value = getattr(record, f.name)
         if is_dataclass(value):
-            found |= flattened(value, f"{prefix}{f.name}.")
+            found |= flattened(value, f"{prefix}{_name(f)}.")
         elif isinstance(value, Mapping):
-            found |= {f"{prefix}{f.name}.{name}": text for name, text in sorted(value.items())}
+            found |= {f"{prefix}{_name(f)}.{name}": text for name, text in sorted(value.items())}
         else:
-            found[prefix + f.name] = value
+            found[prefix + _name(f)] = value
     return found
 
 

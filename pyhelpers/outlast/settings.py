@@ -50,6 +50,7 @@ def _run(plan: Plan) -> list[Row]:
         ("SCHEDULER", plan.site.scheduler),
         ("JOB", plan.name),
         ("RUN", job.run),
+        ("FROM", job.from_),
         ("RUNS_DIR", inline.folder("runs_dir", inline.for_account(job.runs_dir, job.account))),
         ("PROJECT_DIR", job.project_dir),
         ("NODES", job.nodes),

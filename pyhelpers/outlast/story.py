@@ -134,6 +134,7 @@ _STORIES: dict[str, Callable[[str, Event], str]] = {
     "progress": lambda who, e: f"{who} is at step {e.text('step')}",
     "checkpoint_local": lambda who, e: f"{who} saved step {e.text('step')} on its node",
     "checkpoint_durable": lambda who, e: f"{who} has step {e.text('step')} safe in the run directory",
+    "branched": lambda who, e: f"{who} starts from step {e.text('step')} of {e.text('from')}",
     "pins": lambda who, e: f"{who}: {_PINS.get(e.text('answer'), e.text('answer'))}",
     "loss_bad": lambda who, e: f"{who} finds the loss wrong from step {e.text('step')} on{_why(e)}",
     "loss_good": lambda who, e: f"{who} finds the loss well again from step {e.text('step')} on",

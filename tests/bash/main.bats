@@ -221,3 +221,54 @@ running() { printf 'state=running verdict=none restarts=0\n' >"$SCHED/state.$1";
   OUTLAST_DELAY_S=0
   run -0 _ol_main_wait
 }
+
+# Another run, beside ours, with a durable checkpoint; and the run's own copy of outlast, which is this checkout's.
+another_run() { # STEP
+  OUTLAST_RUNS_DIR=${OUTLAST_RUN_DIR%/*} OUTLAST_RUN=old
+  local OUTLAST_RUN_DIR=$OUTLAST_RUNS_DIR/old
+  mkdir -p "$OUTLAST_RUN_DIR"/{checkpoints,lease}
+  OUTLAST_GENERATION=000003 durable "$1"
+  rm -rf "${OUTLAST_CKPT_DIR:?}"/* "$OUTLAST_STATE"/{durable_step,events.jsonl}
+  touch "$OUTLAST_RUN_DIR/events.jsonl"
+  OUTLAST_RUN=demo
+}
+python_works() {
+  mkdir -p "$OUTLAST_RUN_DIR/tool/$OUTLAST_VERSION"
+  ln -s "$ROOT/pyhelpers/outlast" "$OUTLAST_RUN_DIR/tool/$OUTLAST_VERSION/outlast"
+  OUTLAST_PYTHON=$ROOT/.venv/bin/python
+}
+
+@test "main_open: a run that starts from another one's checkpoint has it as its own, once" {
+  another_run 600
+  python_works
+  OUTLAST_FROM=old@600
+  opens
+  [ "$status $OUTLAST_THEN" = "0 " ]
+  [ "$OUTLAST_RESUME_STEP $OUTLAST_DURABLE_AT_START" = "600 600" ]
+  [ "$OUTLAST_RESUME_FROM" = "$OUTLAST_RUN_DIR/checkpoints/checkpoint-600" ]
+  [[ $(event branched) == *'"step":600,"from":"'"$OUTLAST_RUNS_DIR"'/old/checkpoints/checkpoint-600","how":"linked"'* ]]
+  [[ $(event checkpoint_durable) == *'"step":600'* ]]
+  [[ $(event started) == *'"durable_step":600'* ]]
+}
+
+@test "main_open: a run that has a checkpoint of its own starts from no other one" {
+  was_durable 20
+  OUTLAST_FROM=nowhere OUTLAST_RUNS_DIR=$BATS_TEST_TMPDIR
+  opens
+  [ "$status $OUTLAST_RESUME_STEP" = "0 20" ]
+  [ -z "$(event branched)" ]
+}
+
+@test "main_open: what cannot be started from holds the run, also when nobody can look" {
+  another_run 600
+  OUTLAST_FROM=old@40
+  opens
+  [ "$status $OUTLAST_THEN" = "1 hold" ]
+  [[ $(event held) == *"cannot start from old@40: no answer"* ]]
+  [ -z "$(event started)" ]
+  python_works
+  rm -rf "$OUTLAST_RUN_DIR/control/hold" "$OUTLAST_RUN_DIR/lease"/* "$OUTLAST_STATE/events.jsonl"
+  opens
+  [ "$status $OUTLAST_THEN" = "1 hold" ]
+  [[ $(event held) == *"old has no durable checkpoint of step 40; it has 600"* ]]
+}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from harness import CHECKOUT, Lab
 
@@ -15,6 +17,23 @@ def test_a_run_that_fits_into_one_job_finishes(lab: Lab) -> None:
     assert lab.successors(job) == []
     assert lab.durable_steps()[-1] == 100
     assert lab.verdict(job) == "ok"
+
+
+@pytest.mark.seldom
+def test_a_run_starts_from_a_checkpoint_of_another_one(lab: Lab) -> None:
+    lab.render("--set", "progress.target_step=60")
+    lab.submit()
+    lab.finish()
+    old, lab.run = lab.run_path, "branch"
+    lab.render("--set", "run=branch", "--set", "from=train")
+    lab.submit()
+    lab.finish()
+    assert lab.endings() == ["done"]
+    assert [(e["step"], e["from"]) for e in lab.events("branched")] == [(60, f"{old}/checkpoints/checkpoint-60")]
+    assert lab.events("first_step")[0]["step"] > 60
+    assert lab.durable_steps()[-1] == 100
+    manifest = json.loads((lab.folder / "checkpoints/checkpoint-60/MANIFEST.json").read_text())
+    assert manifest["parent"] == f"{old}/checkpoints/checkpoint-60"
 
 
 def test_variables_of_the_first_job_and_of_its_shell_are_not_in_the_second(lab: Lab) -> None:

@@ -32,6 +32,19 @@ def test_record_fills_in_defaults_of_nested_tables() -> None:
     assert record(inner={}) == Outer("n")
 
 
+@dataclass(frozen=True)
+class Origin:
+    from_: str = ""
+
+
+def test_a_key_may_be_a_word_of_python() -> None:
+    made: Origin = schema.record(Origin, {"from": "r1"}, "f.toml")
+    assert made.from_ == "r1"
+    assert schema.flattened(made) == {"from": "r1"}
+    with pytest.raises(Refused, match="unknown key from_"):
+        schema.record(Origin, {"from_": "r1"}, "f.toml")
+
+
 def test_record_splits_a_text_of_words_as_a_shell_does() -> None:
     assert record(words="a 'b c' d").words == ("a", "b c", "d")
 

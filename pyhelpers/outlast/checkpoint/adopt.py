@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,15 @@ import outlast
 from outlast.checkpoint import hashing, manifest, verify
 from outlast.checkpoint.manifest import Item, Manifest, files
 from outlast.checkpoint.shelf import Entry, look_into
+
+
+def named(entry: Entry, prefix: str) -> str:
+    """Its name in a run whose checkpoints have this prefix: the trainer looks for that."""
+    if not prefix or re.match(re.escape(prefix) + r"[0-9]", entry.name):
+        return entry.name
+    is_file = entry.path.is_file() or entry.found.snapshot.is_wrapped
+    suffix = entry.path.suffix if is_file else ""
+    return f"{prefix}{entry.step}{suffix}"
 
 
 def described(entry: Entry, items: tuple[Item, ...], algorithm: str, run: str, now: float) -> Manifest:

@@ -1,6 +1,5 @@
 """outlast ckpt adopt: takes a teammate's checkpoint into a run, or writes manifests where they lie."""
 
-import re
 import time
 from typing import Annotated
 
@@ -43,7 +42,7 @@ def adopt(source: Source, into: Into = "", step: AtStep = None, dry_run: _common
 def _copy(entry: Entry, into: str, dry_run: bool) -> None:
     target = _ckpt.place(into)
     run = _ckpt.its_run(target)
-    name = named(entry, target.shelf.prefix)
+    name = adopting.named(entry, target.shelf.prefix)
     newest = max((other.step for other in target.entries() if other.state == "durable"), default=-1)
     if newest > entry.step:
         raise _ckpt.CheckpointRefused(f"{run.name} has a newer one, of step {newest}; nothing was copied")
@@ -56,11 +55,3 @@ def _copy(entry: Entry, into: str, dry_run: bool) -> None:
     told = adopting.into(entry, target.shelf.folder, name, run.name, time.time())
     _ckpt.note(run, "checkpoint_durable", step=entry.step, bytes=told.bytes, seconds=0)
     typer.echo(f"{run.name}: goes on from step {entry.step}, {_ckpt.size(told.bytes)} from {entry.path}")
-
-
-def named(entry: Entry, prefix: str) -> str:
-    """Its name in a run whose checkpoints have this prefix: the trainer looks for that."""
-    if not prefix or re.match(re.escape(prefix) + r"[0-9]", entry.name):
-        return entry.name
-    suffix = entry.path.suffix if entry.path.is_file() else ""
-    return f"{prefix}{entry.step}{suffix}"

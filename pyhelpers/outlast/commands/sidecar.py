@@ -6,6 +6,7 @@ from pathlib import Path
 
 USAGE = """Usage: outlast sidecar
        outlast sidecar prune RUN_DIR PREFIX KEEP BEST EVERY JOB GENERATION [STEP ...]
+       outlast sidecar branch RUN_DIR PREFIX JOB GENERATION FROM RUNS_DIR local|shared
 
 Make a job's checkpoints durable while it trains (jobs start this)."""
 LOST = 3  # exit status: the run is another job's
@@ -15,6 +16,8 @@ def main(argv: list[str]) -> int:
     """Make a job's checkpoints durable while it trains (jobs start this)."""
     if argv[:1] == ["prune"] and len(argv) >= 8:
         return _prune(argv[1:])
+    if argv[:1] == ["branch"] and len(argv) == 8:
+        return _branch(argv[1:])
     if argv:
         print(USAGE)
         return 0 if argv[0] in ("-h", "--help") else 2
@@ -41,4 +44,24 @@ def _prune(words: list[str]) -> int:
         print(f"outlast: sidecar: {err}", file=sys.stderr)
         return LOST
     print("\n".join(removed))
+    return 0
+
+
+def _branch(words: list[str]) -> int:
+    """What lib/main.sh asks for: `done STEP BYTES linked|copied PATH`, or `no` and why."""
+    from outlast.refused import Refused
+    from outlast.sidecar import branch, publish, retain
+
+    run_dir, prefix, job, generation, text, runs_dir, storage = words
+    other, step = branch.source(text, Path(runs_dir))
+    run = retain.Run(Path(run_dir), prefix, job, generation)
+    try:
+        done = branch.take(run, other, step, storage == "shared")
+    except publish.LeaseLostError as err:
+        print(f"outlast: sidecar: {err}", file=sys.stderr)
+        return LOST
+    except (branch.BranchError, Refused) as err:
+        print(f"no {err}")
+        return 0
+    print(f"done {done.step} {done.bytes} {'linked' if done.linked else 'copied'} {done.source}")
     return 0

@@ -19,6 +19,7 @@ OUTLAST_SITE='clariden'
 OUTLAST_SCHEDULER='slurm'
 OUTLAST_JOB='smoke'
 OUTLAST_RUN='smoke'
+OUTLAST_FROM=''
 OUTLAST_RUNS_DIR='/capstor/scratch/cscs/'"$USER"'/outlast'
 OUTLAST_PROJECT_DIR=''
 OUTLAST_NODES=2

@@ -20,6 +20,7 @@ OUTLAST_SITE='frontier'
 OUTLAST_SCHEDULER='slurm'
 OUTLAST_JOB='smoke'
 OUTLAST_RUN='smoke'
+OUTLAST_FROM=''
 OUTLAST_RUNS_DIR='/lustre/orion/abc123/scratch/'"$USER"'/outlast'
 OUTLAST_PROJECT_DIR=''
 OUTLAST_NODES=2

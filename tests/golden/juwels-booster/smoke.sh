@@ -19,6 +19,7 @@ OUTLAST_SITE='juwels-booster'
 OUTLAST_SCHEDULER='slurm'
 OUTLAST_JOB='smoke'
 OUTLAST_RUN='smoke'
+OUTLAST_FROM=''
 OUTLAST_RUNS_DIR='/p/scratch/abc123/'"$USER"'/outlast'
 OUTLAST_PROJECT_DIR=''
 OUTLAST_NODES=2

@@ -20,6 +20,7 @@ OUTLAST_SITE='perlmutter'
 OUTLAST_SCHEDULER='slurm'
 OUTLAST_JOB='smoke'
 OUTLAST_RUN='smoke'
+OUTLAST_FROM=''
 OUTLAST_RUNS_DIR='/pscratch/sd/'"${USER:0:1}"'/'"$USER"'/outlast'
 OUTLAST_PROJECT_DIR=''
 OUTLAST_NODES=2
