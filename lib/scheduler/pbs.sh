@@ -258,13 +258,16 @@ _ol_pbs_vnode() {
   printf '%s\n' "${name%-hsn[0-9]*}"
 }
 
-# `pbsnodes -l` also lists nodes that an operator has taken out of service (offline): their jobs go on. A sister that
-# was rebooted is up again, and only this job's output names it.
+# `pbsnodes -l` also lists nodes that an operator has taken out of service (offline): their jobs go on. In its first
+# seconds a server that was restarted lists all as `state-unknown,down`, without the comment of a node that it has lost
+# (`node down: communication closed`; measured on OpenPBS 23.06.06). A sister that was rebooted is up again, and only this
+# job's output names it.
 ol_sched_down_nodes() {
-  local listed down='' name state node
+  local listed down='' name state why node
   listed=$(_ol_pbs_ask pbsnodes -l 2>/dev/null) || return 2
-  while read -r name state _; do
-    [[ ! $state =~ down|unknown ]] || down+=" $(_ol_pbs_vnode "$name")"
+  while read -r name state why; do
+    [[ $state == *down* && ($state != *unknown* || -n $why) ]] || continue
+    down+=" $(_ol_pbs_vnode "$name")"
   done <<<"$listed"
   while read -r name; do
     down+=" $(_ol_pbs_vnode "$name")"

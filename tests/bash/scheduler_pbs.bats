@@ -220,6 +220,16 @@ x4.domain            down,offline'
   [ "$output" = $'x2-hsn0.domain\nx4.domain' ]
 }
 
+@test "pbs_state, pbs_down_nodes: a node of which a restarted server has not heard yet is not dead" {
+  in_job
+  qstat_says R 42 ''
+  says pbsnodes $'x1                   state-unknown,down \nx2                   state-unknown,down '
+  run -0 ol_sched_down_nodes x1.domain x2.domain
+  [ "$output" = '' ]
+  run -0 ol_sched_state 7.srv
+  [ "$output" = 'state=running verdict=none restarts=0' ]
+}
+
 @test "pbs_release: by the name that PBS has" {
   run -0 ol_sched_release x1921c1s0b0n0-hsn0.hsn.cm.sunspot.alcf.anl.gov
   called 'pbs_release_nodes x1921c1s0b0n0'
