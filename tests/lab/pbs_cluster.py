@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +20,10 @@ HERE = Path(__file__).resolve().parent
 FOLDER = "/lus/flare/projects/abc123/alice"
 IS_REAL = os.environ.get("LAB") == "pbs"
 SCALE = 1.0 if IS_REAL else 0.05
+# From TERM to KILL: a trap that asks qstat has to come to its end in it, on a machine that has much to do.
+KILL_SCALE = 1.0 if IS_REAL else 0.5
+# What is waited for comes in a second or two, where no test says otherwise.
+LIMIT_S = 60
 
 SERVER = "aurora-pbs-0001.hostmgmt.cm.aurora.alcf.anl.gov"
 TWO = ("-l", "select=2", "-l", "place=scatter")
@@ -51,6 +55,7 @@ class Said:
 @dataclass
 class Cluster:
     dir: Path
+    away: set[str] = field(default_factory=set)  # hosts that a test has switched off
 
     def lab(self, *words: str, check: bool = True, limit_s: float = 120) -> Said:
         """`lab WORDS`."""
@@ -89,7 +94,7 @@ class Cluster:
         assert said.code == 0, said
         return said.out.strip()
 
-    def run(self, script: str, *options: str, limit_s: float = 30) -> Attributes:
+    def run(self, script: str, *options: str, limit_s: float = LIMIT_S) -> Attributes:
         """The attributes of a job, after its end."""
         return self.ended(self.submit(script, *options), limit_s)
 
@@ -99,10 +104,10 @@ class Cluster:
         found: dict[str, Attributes] = json.loads(said.out or "{}").get("Jobs", {})
         return found.get(job, {})
 
-    def ended(self, job: str, limit_s: float = 30) -> Attributes:
+    def ended(self, job: str, limit_s: float = LIMIT_S) -> Attributes:
         return self.until(job, lambda now: now["job_state"] == "F", limit_s)
 
-    def until(self, job: str, is_so: Callable[[Attributes], bool], limit_s: float = 30) -> Attributes:
+    def until(self, job: str, is_so: Callable[[Attributes], bool], limit_s: float = LIMIT_S) -> Attributes:
         """Its attributes, as soon as they are so."""
         found: Attributes = {}
 
@@ -111,14 +116,19 @@ class Cluster:
             found = self.job(job)
             return bool(found) and is_so(found)
 
-        wait_for(look, limit_s, lambda: str(found))
+        wait_for(look, lambda: str(found), limit_s)
         return found
 
     def running(self, script: str, *options: str) -> str:
         """The id of a job whose script has printed `ready`."""
         job = self.submit(script, *options)
-        wait_for(lambda: "ready\n" in self.log(job), 30, lambda: str(self.job(job)))
+        self.said(job, lambda log: "ready\n" in log)
         return job
+
+    def said(self, job: str, is_so: Callable[[str], bool], limit_s: float = LIMIT_S) -> str:
+        """What the job has printed, as soon as it is so."""
+        wait_for(lambda: is_so(self.log(job)), lambda: f"{self.log(job)}\n{self.job(job)}", limit_s)
+        return self.log(job)
 
     def log(self, job: str) -> str:
         """What the job has printed so far."""
@@ -127,11 +137,30 @@ class Cluster:
     def clear(self) -> None:
         """No job is left, all hosts are there."""
         self.root("qdel -W force $(qselect) 2>/dev/null")
-        if not self.root("qselect").out and not self.root("pbsnodes -l").out:
-            return
-        for host in self.hosts:
-            self.lab("on", host)
-        wait_for(lambda: not self.root("qselect; pbsnodes -l").out, 90, lambda: self.root("qstat; pbsnodes -l").out)
+        while self.away:
+            self.lab("on", self.away.pop())
+        wait_for(lambda: not self.root("qselect; pbsnodes -l").out, lambda: self.root("qstat; pbsnodes -l").out, 90)
+
+    def off(self, host: str) -> None:
+        """It loses its power, until the test is over."""
+        self.away.add(host)
+        self.lab("off", host)
+
+    def reboot(self, host: str) -> None:
+        """It loses its power, and is back before anybody has seen it."""
+        self.off(host)
+        self.lab("on", host)
+        self.away.discard(host)
+
+    @contextmanager
+    def holding_up(self, what: str) -> Iterator[None]:
+        """Meanwhile the stand-in does not do that (standin/conf.py). The real one is as slow as it is."""
+        path = self.dir / "conf" / f"held-up-{what}"
+        path.touch()
+        try:
+            yield
+        finally:
+            path.unlink()
 
     @property
     def hosts(self) -> list[str]:
@@ -141,7 +170,7 @@ class Cluster:
         return "\n".join(path.read_text() for path in sorted((self.dir / "mail").glob("*[0-9]")))
 
 
-def wait_for(look: Callable[[], Found], limit_s: float, what: Callable[[], str]) -> Found:
+def wait_for(look: Callable[[], Found], what: Callable[[], str], limit_s: float = LIMIT_S) -> Found:
     """What `look` returns, as soon as it is true."""
     until = time.monotonic() + limit_s
     while not (found := look()):
@@ -153,7 +182,7 @@ def wait_for(look: Callable[[], Found], limit_s: float, what: Callable[[], str])
 @contextmanager
 def cluster() -> Iterator[Cluster]:
     """Up; gone afterwards, whatever happens."""
-    os.environ.update(OUTLAST_LAB_SCALE=str(SCALE), OUTLAST_LAB_KILL_SCALE=str(SCALE))
+    os.environ.update(OUTLAST_LAB_SCALE=str(SCALE), OUTLAST_LAB_KILL_SCALE=str(KILL_SCALE))
     with lab_folder("outlast-pbs-") as folder:
         found = Cluster(folder)
         found.lab("up", "--scheduler", "pbs")

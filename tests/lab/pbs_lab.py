@@ -15,7 +15,7 @@ IS_REAL = os.environ.get("LAB") == "pbs"
 # is the same.
 SCALE = 1.0 if IS_REAL else 0.1
 
-QUEUED, HELD, RUNNING, ENDING, ENDED = "QW", "H", "R", "E", "F"
+QUEUED, DELAYED, HELD, RUNNING, ENDING, ENDED = "QW", "W", "H", "R", "E", "F"
 
 
 class PbsLab(Lab):

@@ -14,6 +14,15 @@ def at(seconds: int) -> str:
     return time.strftime("%Y%m%d%H%M.%S", time.localtime(time.time() + seconds))
 
 
+def assert_kept(pbs: Cluster, job: str) -> None:
+    """A job that waits for its time starts then, and not before; of the time nothing is left."""
+    begin = int(time.time()) + 5
+    assert pbs.alice(f"qalter -a {at(5)} {job}").code == 0
+    ended = pbs.ended(job)
+    assert time.mktime(time.strptime(ended["stime"])) >= begin
+    assert "Execution_Time" not in ended
+
+
 def parent(pbs: Cluster) -> str:
     return pbs.running("echo ready; sleep 600\n")
 
@@ -25,12 +34,12 @@ def test_a_delayed_job_stays_in_its_routing_queue_and_its_dependency_does_not_co
 
 
 def test_a_delayed_job_is_routed_when_its_time_comes(pbs: Cluster) -> None:
-    job = pbs.submit("true\n", "-q", "prod", *THREE, "-a", at(3))
+    job = pbs.submit("true\n", "-q", "prod", *THREE, "-a", at(10))
     assert pbs.ended(job)["queue"] == "small"
 
 
 def test_a_delayed_job_that_nobody_takes_is_dropped_when_its_time_comes(pbs: Cluster) -> None:
-    job = pbs.submit("true\n", "-q", "prod", "-l", "select=2", "-a", at(3))
+    job = pbs.submit("true\n", "-q", "prod", "-l", "select=2", "-a", at(10))
     dropped = pbs.ended(job)
     assert dropped["substate"] == 92
     assert "Exit_status" not in dropped and "stime" not in dropped
@@ -45,10 +54,14 @@ def test_a_job_that_waits_for_another_is_routed_at_once(pbs: Cluster) -> None:
 def test_a_delay_that_is_given_later_counts_from_the_end_of_the_parent_on(pbs: Cluster) -> None:
     first = parent(pbs)
     job = pbs.submit("true\n", "-W", f"depend=afterany:{first}")
-    assert pbs.alice(f"qalter -a {at(12)} {job}").code == 0
+    assert pbs.alice(f"qalter -a {at(600)} {job}").code == 0
     assert pbs.job(job)["job_state"] == "H"
-    until = time.time() + 10
     pbs.root(f"qdel -W force {first}")
     pbs.until(job, lambda now: now["job_state"] == "W")
-    pbs.ended(job, 60)
-    assert time.time() > until
+    assert_kept(pbs, job)
+
+
+def test_a_job_that_begins_later(pbs: Cluster) -> None:
+    job = pbs.submit("true\n", "-a", at(600))
+    assert (pbs.job(job)["job_state"], pbs.job(job)["substate"]) == ("W", 30)
+    assert_kept(pbs, job)

@@ -46,9 +46,9 @@ def test_capital_v_carries_what_is_exported_and_the_login_shell_sets_path_anew(p
 def test_tmpdir_is_on_every_host_and_goes_with_the_job(pbs: Cluster) -> None:
     job = pbs.submit(f"stat -c '%a %U' $TMPDIR; pbs_tmrsh {SECOND} /bin/sh -c 'stat -c \"%a %U\" $TMPDIR'\n", *TWO)
     hosts = [word.partition("/")[0] for word in pbs.ended(job)["exec_host"].split("+")]
-    wait_for(lambda: pbs.log(job).splitlines() == ["700 alice"] * 2, 10, lambda: pbs.log(job))
-    for host in hosts:
-        assert pbs.root("ls -d /var/tmp/pbs.*; ls /var/spool/pbs/aux", host=host).out == ""
+    pbs.said(job, lambda log: log.splitlines() == ["700 alice"] * 2)
+    left = "ls -d /var/tmp/pbs.*; ls /var/spool/pbs/aux"
+    wait_for(lambda: not any(pbs.root(left, host=host).out for host in hosts), lambda: str(hosts))
 
 
 def test_a_program_behind_dashes_is_the_job_itself(pbs: Cluster) -> None:
@@ -84,9 +84,8 @@ def test_without_k_the_log_comes_after_the_end_into_the_folder_of_qsub(pbs: Clus
     job = pbs.alice("qsub later.sh").out.strip()
     pbs.ended(job)
     number = job.partition(".")[0]
-    wait_for(lambda: pbs.read(f"later.sh.o{number}"), 10, lambda: str(pbs.job(job)))
-    assert pbs.read(f"later.sh.o{number}") == "out\n-rw-------\n"
-    assert pbs.read(f"later.sh.e{number}") == "err\n"
+    for name, text in (("o", "out\n-rw-------\n"), ("e", "err\n")):
+        wait_for(lambda name=name, text=text: pbs.read(f"later.sh.{name}{number}") == text, lambda: str(pbs.job(job)))
 
 
 @pytest.mark.parametrize(("option", "mode"), [((), 0o600), (("-W", "umask=022"), 0o644)])
@@ -105,19 +104,19 @@ def test_a_live_log_is_appended_to_and_one_that_is_delivered_replaces(pbs: Clust
     assert pbs.read("kept.log") == "before\nafter\n"
     pbs.write("kept.log", "before\n")
     pbs.ended(pbs.submit("echo after\n", "-o", f"{FOLDER}/kept.log", "-k", "n"))
-    wait_for(lambda: pbs.read("kept.log") == "after\n", 10, lambda: pbs.read("kept.log"))
+    wait_for(lambda: pbs.read("kept.log") == "after\n", lambda: pbs.read("kept.log"))
 
 
 def test_a_missing_log_folder_holds_a_job_after_21_tries(pbs: Cluster) -> None:
     job = pbs.submit("true\n", "-o", f"{FOLDER}/no/such/log")
-    held = pbs.until(job, lambda now: now["job_state"] == "H", 60)
+    held = pbs.until(job, lambda now: now["job_state"] == "H")
     assert (held["substate"], held["run_count"], held["Exit_status"]) == (20, 21, -3)
     assert held["comment"] == "job held, too many failed attempts to run"
 
 
 def test_a_missing_log_folder_without_k_leaves_the_log_with_the_first_host(pbs: Cluster) -> None:
     job = pbs.submit("echo kept; hostname\n", "-k", "n", "-o", f"{FOLDER}/no/such/log")
-    ended = pbs.ended(job, 60)
+    ended = pbs.ended(job)
     assert (ended["substate"], ended["Exit_status"], ended["Stageout_status"]) == (92, 0, 0)
     host = ended["exec_host"].partition("/")[0]
     assert pbs.root(f"cat /var/spool/pbs/undelivered/{job}.OU", host=host).out == f"kept\n{host}\n"
@@ -139,10 +138,8 @@ FOO=bar pbs_tmrsh $second /bin/bash -c 'echo $PWD $PATH [$FOO] $(umask) $PBS_JOB
 """
     job = pbs.submit(script, *TWO)
     pbs.ended(job)
-    wait_for(lambda: "0077" in pbs.log(job), 10, lambda: pbs.log(job))
-    log = pbs.log(job)
-    assert "captured: \n" in log and "hello\n" in log
-    for line in ("exit: 7", "signal: 9", "missing: 254", "one word: 254", "short: 255"):
+    log = pbs.said(job, lambda log: "0077" in log and "hello\n" in log)
+    for line in ("captured: ", "exit: 7", "signal: 9", "missing: 254", "one word: 254", "short: 255"):
         assert f"{line}\n" in log, log
     assert re.search(r'pbs_tmrsh: host "x4407c0s\db0n0" is not a node in job <\d+\.aurora', log)
     assert f"/home/alice /bin:/usr/bin [] 0077 {job}" in log
@@ -152,7 +149,6 @@ def test_pbsdsh_runs_once_a_line_and_is_always_0(pbs: Cluster) -> None:
     script = "pbsdsh -- /bin/bash -c 'echo on $HOSTNAME; exit 3'; echo status $?\npbsdsh -n 1 /bin/echo only\n"
     job = pbs.submit(script, "-l", "select=2:mpiprocs=2", "-l", "place=scatter")
     pbs.ended(job)
-    wait_for(lambda: pbs.log(job).count("on x4407c0s") == 4, 10, lambda: pbs.log(job))
-    log = pbs.log(job)
-    assert "status 0\n" in log and log.count("only\n") == 1
+    log = pbs.said(job, lambda log: log.count("on x4407c0s") == 4 and log.count("only\n") == 1)
+    assert "status 0\n" in log
     assert len(re.findall(r"pbsdsh: task 0x\w+ exit status 3", log)) == 4

@@ -105,12 +105,6 @@ def test_a_job_may_submit_itself_from_a_compute_host(pbs: Cluster) -> None:
     assert pbs.alice(f"qdel {child}").code == 0
 
 
-def test_a_job_that_begins_later(pbs: Cluster) -> None:
-    job = pbs.submit("true\n", "-a", time.strftime("%Y%m%d%H%M.%S", time.localtime(time.time() + 4)))
-    assert (pbs.job(job)["job_state"], pbs.job(job)["substate"]) == ("W", 30)
-    pbs.ended(job)
-
-
 # ── dependencies: facts §7 ────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -142,7 +136,8 @@ def test_qdel_of_a_parent_that_never_ran_leaves_its_child_held_and_qalter_rescue
     parent = pbs.submit("true\n", "-h")
     child = pbs.submit("true\n", "-W", f"depend=afterany:{parent}")
     pbs.alice(f"qdel {parent}")
-    time.sleep(1)
+    pbs.ended(parent)
+    pbs.run("true\n")  # the scheduler has looked at all jobs since
     assert (pbs.job(child)["job_state"], pbs.job(child)["substate"]) == ("H", 22)
     assert pbs.alice(f"qrls {child}").code == 0
     assert pbs.alice(f"qalter -W depend='' {child}").code == 2
@@ -160,10 +155,10 @@ def test_parents_that_have_ended_already_or_are_unknown(pbs: Cluster) -> None:
 
 
 def test_qdel_of_child_and_parent_in_one_call_starts_nothing(pbs: Cluster) -> None:
-    parent = pbs.running("echo ready; sleep 60\n")
+    parent = pbs.running("echo ready; sleep 600\n")
     child = pbs.submit("true\n", "-W", f"depend=afterany:{parent}")
     assert pbs.alice(f"qdel {child} {parent}").code == 0
-    pbs.ended(parent, 60)
+    pbs.ended(parent)
     assert (pbs.job(child)["substate"], "Exit_status" in pbs.job(child)) == (91, False)
 
 
@@ -209,10 +204,15 @@ def test_qselect_finds_by_name_and_state(pbs: Cluster) -> None:
 # ── the server ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def restart(pbs: Cluster) -> None:
+    pbs.lab("ctl", "stop")
+    pbs.lab("ctl", "start")
+    wait_for(lambda: pbs.alice("qstat").code == 0, lambda: str(pbs.alice("qstat")))
+
+
 def test_a_server_that_is_down_is_known_at_once(pbs: Cluster) -> None:
     pbs.lab("ctl", "stop")
     try:
-        began = time.monotonic()
         said = pbs.alice("qdel 1")
         assert said.code == 162
         assert said.err == f"Connection refused\nCouldn't connect to cluster: {SERVER}\n"
@@ -220,7 +220,6 @@ def test_a_server_that_is_down_is_known_at_once(pbs: Cluster) -> None:
         assert said.code == 162
         assert said.err == f"Connection refused\nqsub: cannot connect to server {SERVER} (errno=15010)\n"
         assert pbs.alice("qstat").code == 255
-        assert time.monotonic() - began < 10
     finally:
         pbs.lab("ctl", "start")
 
@@ -241,9 +240,10 @@ def test_a_server_that_cannot_be_reached_blocks_for_72_s(pbs: Cluster) -> None:
 def test_a_job_outlives_the_server_and_its_end_is_told_later(pbs: Cluster) -> None:
     job = pbs.running(f"echo ready\nuntil [[ -e {FOLDER}/go ]]; do sleep 0.1; done\nexit 5\n")
     pbs.until(job, lambda now: now["substate"] == 42)
+    host = pbs.job(job)["exec_host"].partition("/")[0]
     pbs.lab("ctl", "stop")
     pbs.alice("touch go")
-    time.sleep(2)
+    wait_for(lambda: not pbs.root("pgrep -u alice", host=host).out, lambda: pbs.log(job))
     pbs.lab("ctl", "start")
     ended = pbs.ended(job, 90)
     pbs.alice("rm -f go")
@@ -252,31 +252,40 @@ def test_a_job_outlives_the_server_and_its_end_is_told_later(pbs: Cluster) -> No
 
 
 def test_after_a_restart_of_the_server_nobody_is_named(pbs: Cluster) -> None:
-    job = pbs.running("echo ready; sleep 60\n")
+    job = pbs.running("echo ready; sleep 600\n")
     pbs.until(job, lambda now: now["substate"] == 42)
-    pbs.lab("ctl", "stop")
-    pbs.lab("ctl", "start")
-    wait_for(lambda: pbs.alice(f"qdel {job}").code == 0, 30, lambda: "")
+    restart(pbs)
+    pbs.alice(f"qdel {job}")
     ended = pbs.ended(job, 90)
     assert ended["substate"] == 91
     assert "terminated" not in ended.get("comment", "")
 
 
 def test_a_restart_in_the_first_seconds_of_a_job_hides_who_deletes_it(pbs: Cluster) -> None:
-    job = pbs.submit("echo ready; sleep 60\n")
-    assert pbs.until(job, lambda now: now["job_state"] == "R")["substate"] == 41
-    pbs.lab("ctl", "stop")
-    pbs.lab("ctl", "start")
-    wait_for(lambda: pbs.alice(f"qdel {job}").code == 0, 30, lambda: "")
+    with pbs.holding_up("starts"):
+        job = pbs.running("echo ready; sleep 600\n")
+        assert pbs.job(job)["substate"] == 41
+        restart(pbs)
+    pbs.alice(f"qdel {job}")
     ended = pbs.ended(job, 90)
     assert (ended["substate"], ended["Exit_status"]) == (93, 271)
     assert ended["comment"].endswith("and failed")
 
 
+def test_after_a_restart_nobody_knows_the_hosts_for_a_while(pbs: Cluster) -> None:
+    job = pbs.running("echo ready; sleep 600\n", "-l", "select=4", "-l", "place=scatter")
+    restart(pbs)
+    listed = pbs.alice("pbsnodes -l").out
+    # In a second or two all have said that they are there.
+    assert listed == "" or re.fullmatch(r"(x4407c0s\db0n0 +state-unknown,down\S* *\n)+", listed)
+    wait_for(lambda: not pbs.alice("pbsnodes -l").out, lambda: pbs.alice("pbsnodes -l").out)
+    assert (pbs.job(job)["job_state"], pbs.job(job)["run_count"]) == ("R", 1)
+
+
 def test_qrerun_is_for_managers_and_runs_the_job_again(pbs: Cluster) -> None:
-    job = pbs.running("echo ready; sleep 60\n")
+    job = pbs.running("echo ready; sleep 600\n")
     assert pbs.root(f"qrerun {job}").code == 0
-    again = pbs.until(job, lambda now: now["job_state"] == "R" and now["run_count"] == 2, 60)
+    again = pbs.until(job, lambda now: now["job_state"] == "R" and now["run_count"] == 2)
     assert again["substate"] in (41, 42)
 
 

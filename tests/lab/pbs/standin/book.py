@@ -81,9 +81,10 @@ class Book:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.is_old = path.exists()
         self.next = 0
         self.jobs: dict[str, Job] = {}
-        if path.exists():
+        if self.is_old:
             kept = json.loads(path.read_text())
             self.next = kept["next"]
             self.jobs = {job["id"]: Job(**job) for job in kept["jobs"]}

@@ -2,6 +2,8 @@
 
 PBS takes minutes to see that a host died. `scaled` makes all of PBS's own delays shorter by one factor, so that tests
 are quick; walltimes of jobs stay as they are. What a job has to end in, from TERM to KILL, has a factor of its own.
+
+A state that passes in a second then is too short for a test that must do something in it: it can be held up.
 """
 
 from __future__ import annotations
@@ -42,6 +44,11 @@ def scaled(seconds: float) -> float:
 def kill_scaled(seconds: float) -> float:
     """How long a job is given here from TERM to KILL."""
     return seconds * load().kill_scale
+
+
+def is_held_up(what: str) -> bool:
+    """Has a test stopped this for a while? `starts`: no job is said to run; `losses`: no host is found to be dead."""
+    return (LAB / f"held-up-{what}").exists()
 
 
 def short(name: str) -> str:

@@ -39,6 +39,7 @@ def schedule(pbs: Pbs) -> None:
     """Starts what can start now, oldest first; the others are told why not."""
     for job in list(pbs.book.jobs.values()):
         if job.state == "W" and time.time() >= job.get("Execution_Time", 0):
+            job.set(Execution_Time=None)
             job.move("Q", QUEUED)
         if job.state == "Q" and (queue := pbs.queues.get(job.get("queue"))).is_route:
             _route(pbs, job, queue)
@@ -127,7 +128,7 @@ def _started(pbs: Pbs, job: Job, run: int, session: int = 0, refused: int | None
     depends.on_start(pbs, job)
     mail.send(job, "b", "Begun execution")
     job.set(session_id=session, jobdir=job.environment.get("PBS_O_HOME", ""))
-    _later(pbs, max(STARTING_S, 1 / conf.load().scale), lambda: _runs(job))
+    _later(pbs, max(STARTING_S, 1 / conf.load().scale), lambda: _runs(job), held_up_by="starts")
 
 
 def _runs(job: Job) -> None:
@@ -135,9 +136,11 @@ def _runs(job: Job) -> None:
         job.move("R", RUNNING)
 
 
-def _later(pbs: Pbs, seconds: float, act: Any) -> None:
+def _later(pbs: Pbs, seconds: float, act: Any, held_up_by: str = "") -> None:
     def wait() -> None:
         time.sleep(scaled(seconds))
+        while held_up_by and conf.is_held_up(held_up_by):
+            time.sleep(0.1)
         with pbs.lock:
             act()
             pbs.changed()
@@ -213,13 +216,6 @@ def host_is_down(pbs: Pbs, name: str) -> None:
             _later(pbs, REQUEUE_AFTER, lambda job=job, run=run: _first_host_lost(pbs, job, name, run))
 
 
-def host_is_new(pbs: Pbs, name: str) -> None:
-    """Its MoM has been started anew, and knows nothing of the scripts that ran there."""
-    for job in pbs.jobs_on(name):
-        if name == job.hosts[0] and job.get("session_id"):
-            _first_host_lost(pbs, job, name, job.get("run_count"), up_again=True)
-
-
 def _take_back(pbs: Pbs, job: Job, status: int | None) -> None:
     for host in job.hosts:
         pbs.tell(host, op="drop", job=job.id)
@@ -227,8 +223,8 @@ def _take_back(pbs: Pbs, job: Job, status: int | None) -> None:
     back_to_queue(job)
 
 
-def _first_host_lost(pbs: Pbs, job: Job, name: str, run: int, up_again: bool = False) -> None:
-    if job.state != "R" or job.get("run_count") != run or (pbs.hosts[name].up and not up_again):
+def _first_host_lost(pbs: Pbs, job: Job, name: str, run: int) -> None:
+    if job.state != "R" or job.get("run_count") != run or pbs.hosts[name].up:
         return
     for host in job.hosts:
         pbs.tell(host, op="drop", job=job.id)

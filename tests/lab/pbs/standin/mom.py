@@ -9,7 +9,6 @@ import signal
 import socket
 import threading
 import time
-import uuid
 from typing import Any
 
 from standin import conf, output, wire
@@ -23,11 +22,10 @@ UNDELIVERED_S = 33.0
 
 
 class Mom:
-    """The parts of jobs on this host. `boot` tells the server whether it still speaks with the same one."""
+    """The parts of jobs on this host."""
 
     def __init__(self) -> None:
         self.name = socket.gethostname()
-        self.boot = uuid.uuid4().hex
         self.parts: dict[str, Part] = {}
 
     def handle(self, line: Line, message: Message) -> Message | None:
@@ -42,7 +40,7 @@ class Mom:
     # ── the server ────────────────────────────────────────────────────────────────────────────────────────────
 
     def do_hello(self, line: Line) -> Message:
-        return {"boot": self.boot}
+        return {}
 
     def do_start(self, line: Line, job: dict[str, Any]) -> Message:
         """Answers when the script runs: `session`; or `refused`, the Exit_status."""
@@ -65,16 +63,17 @@ class Mom:
         delivered = status != RERUN and output.deliver(lead.job)
         if not delivered and status != RERUN:
             time.sleep(scaled(UNDELIVERED_S))
-        self.parts.pop(lead.id, None)
-        # The server may be away for long; the job's end is delivered when it is back (facts §7).
+        # The server may be away for long; the job is known here until its end is delivered (facts §7).
         while True:
             try:
                 server = conf.load().server
                 fields = {"job": lead.id, "status": status, "used_s": used, "delivered": delivered, "host": self.name}
                 wire.ask(server, conf.SERVER_PORT, 5, op="obit", broken=lead.broken, **fields)
-                return
+                break
             except OSError:
                 time.sleep(0.2)
+        if self.parts.get(lead.id) is lead:  # and not the next run already
+            del self.parts[lead.id]
 
     def do_signal(self, line: Line, job: str, number: int) -> Message:
         if lead := self.lead(job):
@@ -86,12 +85,12 @@ class Mom:
         if lead := self.lead(job):
             lead.fixed = RERUN if rerun else lead.fixed
             lead.terminate(delay_s + random.uniform(*DELETE_KILL_LATE))
-        return {}
+        return {"known": lead is not None}
 
     def do_kill(self, line: Line, job: str) -> Message:
         if lead := self.lead(job):
             lead.kill()
-        return {}
+        return {"known": lead is not None}
 
     def do_drop(self, line: Line, job: str) -> Message:
         """The server has taken the job back: end what is here, say nothing."""

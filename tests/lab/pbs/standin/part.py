@@ -75,7 +75,7 @@ class Part:
             reader.start()
         status = task.wait()
         for reader in readers:
-            reader.join(timeout=1)  # a child that went on in a session of its own still has the pipe
+            reader.join(timeout=5)  # a child that went on in a session of its own still has the pipe
         return status
 
     def _spawn_task(self, argv: list[str], env: dict[str, str]) -> tuple[Spawned, dict[str, IO[bytes]]]:

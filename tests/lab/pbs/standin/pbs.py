@@ -20,7 +20,6 @@ class Host:
     name: str
     state: str = "state-unknown,down"
     comment: str = ""
-    boot: str = ""
     since: float = field(default_factory=time.time)
 
     @property

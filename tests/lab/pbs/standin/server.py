@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 import time
+from functools import partial
 from typing import Any
 
 from standin import chunks, conf, depends, life, mail, queues, times, watch, wire
@@ -212,7 +213,7 @@ class Server:
             by = "" if force and manager else f" by {user}@{host}"
             job.set(comment=f"{job.get('comment')} and terminated{by}")
         if force:
-            self.pbs.tell(job.hosts[0], op="kill", job=job.id)
+            self.pbs.tell(job.hosts[0], partial(self._unless_known, job), op="kill", job=job.id)
             if manager:
                 life.finish(self.pbs, job, 265)
         elif job.substate == STARTING and not job.get("session_id") and not job.orphaned:
@@ -221,7 +222,13 @@ class Server:
             life.finish(self.pbs, job, 271)
         else:
             delay_s = self.pbs.queues.get(job.get("queue")).kill_delay_s
-            self.pbs.tell(job.hosts[0], op="terminate", job=job.id, delay_s=delay_s, rerun=False)
+            tell_end = partial(self._unless_known, job)
+            self.pbs.tell(job.hosts[0], tell_end, op="terminate", job=job.id, delay_s=delay_s, rerun=False)
+
+    def _unless_known(self, job: Job, answer: Message) -> None:
+        """The first host has been rebooted, and will never tell how the job ended."""
+        if not answer["known"]:
+            life.finish(self.pbs, job, None)
 
     @staticmethod
     def _never_ran(job: Job) -> None:
@@ -374,7 +381,7 @@ def main(_words: list[str]) -> None:
         elif job.alive:
             job.set(comment=None)
     for host in hosts.values():
-        threading.Thread(target=watch.watch, args=(pbs, host), daemon=True).start()
+        threading.Thread(target=watch.watch, args=(pbs, host, book.is_old), daemon=True).start()
     threading.Thread(target=_scheduler, args=(pbs,), daemon=True).start()
     socket.setdefaulttimeout(None)
     wire.serve(conf.SERVER_PORT, Server(pbs).handle)

@@ -11,10 +11,13 @@ from standin.pbs import Host, Pbs
 
 # Seconds without an answer. A MoM that was killed on a living host is seen at once: its connection breaks.
 SILENT = (58.0, 67.0)
+# Seconds after a restart of the server, until then each host is `state-unknown,down` (measured).
+UNHEARD = (2.0, 4.3)
 
 
-def watch(pbs: Pbs, host: Host) -> None:
+def watch(pbs: Pbs, host: Host, restarted: bool) -> None:
     """For ever."""
+    time.sleep(random.uniform(*UNHEARD) if restarted else 0)
     silent_s = scaled(random.uniform(*SILENT))
     heard = time.monotonic()
     while True:
@@ -27,7 +30,7 @@ def watch(pbs: Pbs, host: Host) -> None:
                 if answer is None:
                     raise ConnectionResetError
                 heard = time.monotonic()
-                _is_up(pbs, host, answer["boot"])
+                _is_up(pbs, host)
                 time.sleep(max(0.2, scaled(1)))
         except (ConnectionResetError, ConnectionRefusedError, BrokenPipeError):
             _is_down(pbs, host)
@@ -37,19 +40,17 @@ def watch(pbs: Pbs, host: Host) -> None:
         time.sleep(0.2)
 
 
-def _is_up(pbs: Pbs, host: Host, boot: str) -> None:
-    if host.up and host.boot == boot:
+def _is_up(pbs: Pbs, host: Host) -> None:
+    # That it was away, and knows nothing of its jobs, is not noticed when it is back at once (measured).
+    if host.up:
         return
     with pbs.lock:
-        known = host.boot not in ("", boot)
-        host.state, host.comment, host.boot, host.since = "free", "", boot, time.time()
-        if known:
-            life.host_is_new(pbs, host.name)
+        host.state, host.comment, host.since = "free", "", time.time()
         pbs.changed()
 
 
 def _is_down(pbs: Pbs, host: Host) -> None:
-    if not host.up:
+    if not host.up or conf.is_held_up("losses"):
         return
     with pbs.lock:
         host.state, host.comment, host.since = "down", "node down: communication closed", time.time()
