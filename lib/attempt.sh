@@ -9,7 +9,7 @@
 #
 # Sets     OUTLAST_ATTEMPT OUTLAST_RESUME_STEP (empty: a fresh start) OUTLAST_RESUME OUTLAST_NODE_LIST
 #          OUTLAST_LAUNCH_PID OUTLAST_LAUNCH_S OUTLAST_LOG OUTLAST_SAID OUTLAST_WHY
-# Needs    log, bounded, ledger, history, run, checkpoint, courier, deadline, environment, shim, progress, pins
+# Needs    log, bounded, ledger, history, run, checkpoint, stage, courier, deadline, environment, shim, progress, pins
 # Sourcing it defines the functions above and does nothing else.
 
 _ol_attempt_nodes() {
@@ -47,21 +47,20 @@ _ol_attempt_choose() {
   done
 }
 
-# The same step on every node, and nothing newer: two ranks that resume from different steps train garbage.
-_ol_attempt_stage() {
-  local name=${OUTLAST_RESUME_FROM##*/} pid
-  if [[ $OUTLAST_STORAGE == shared ]]; then
-    ol_checkpoint_drop_torn
-    OUTLAST_RESUME=${OUTLAST_RESUME_FROM:-}
-    return 0
-  fi
-  OUTLAST_RESUME=${OUTLAST_RESUME_FROM:+$OUTLAST_CKPT_DIR/$name}
-  # shellcheck disable=SC2016 # expanded on the node
-  ol_sched_on_each "$OUTLAST_STARTUP_S" "$OUTLAST_NODE_LIST" bash -c \
-    "$(declare -f ol_checkpoint_arrange); "'umask 077; mkdir -p "$4" && ol_checkpoint_arrange "$1" "$2" "$3" "$5" || { echo "outlast: cannot put the checkpoint on $HOSTNAME" >&2; exit 1; }' _ \
-    "$OUTLAST_RESUME_FROM" "$OUTLAST_CKPT_DIR" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_LOCAL" "$OUTLAST_STAGE_IN" &
-  pid=$!
-  _ol_attempt_await "$pid" "$((OUTLAST_STARTUP_S + 10))"
+# The same step on every node, and nothing newer: two ranks that resume from different steps train garbage. One
+# that proves bad is in quarantine then, so each turn has a checkpoint less to choose from.
+_ol_attempt_arrange() {
+  local status=0 durable=0
+  ol_stage || status=$?
+  while ((status == 5)); do
+    _ol_attempt_choose || return
+    status=0
+    ol_stage || status=$?
+  done
+  # The sidecar copies nothing older than what is durable, and that may be less than it was.
+  [[ ! -s $OUTLAST_STATE/durable_step ]] || read -r durable <"$OUTLAST_STATE/durable_step"
+  ((${OUTLAST_RESUME_STEP:-0} >= durable)) || printf '%d\n' "${OUTLAST_RESUME_STEP:-0}" >"$OUTLAST_STATE/durable_step"
+  return "$status"
 }
 
 _ol_attempt_is_told() { [[ -e $OUTLAST_STATE/term || -e $OUTLAST_STATE/stop || -e $OUTLAST_STATE/deadline ]]; }
@@ -201,7 +200,7 @@ ol_attempt_prepare() {
 }
 
 ol_attempt_begin() {
-  local left_s status
+  local left_s
   OUTLAST_WHY=''
   OUTLAST_ATTEMPT=$((OUTLAST_ATTEMPT + 1))
   # The ranks' words can be gigabytes: on the node's disk. What the watch keeps of them stays with the state.
@@ -214,12 +213,8 @@ ol_attempt_begin() {
   _ol_attempt_nodes
   _ol_attempt_choose || return
   ol_pins_begin
-  _ol_attempt_stage || {
-    status=$?
-    OUTLAST_WHY="could not put checkpoint ${OUTLAST_RESUME_STEP:-} on every node"
-    return "$status"
-  }
-  ol_ledger_add staged step:="${OUTLAST_RESUME_STEP:-0}"
+  _ol_attempt_arrange || return
+  ol_ledger_add staged step:="${OUTLAST_RESUME_STEP:-0}" "${OUTLAST_BROUGHT[@]}"
   ol_pins_end || return "$(($? == 1 ? 5 : $?))"
   _ol_attempt_master || return 1
   OUTLAST_PORT=$(_ol_attempt_port)

@@ -15,6 +15,7 @@
 #   ol_checkpoint_keep STEP PATH      make one durable: 0 done, 1 could not, 3 the run is not ours any more
 #   ol_checkpoint_prune               remove durable ones that need not be kept
 #   ol_checkpoint_durable             print `STEP PATH` of the newest whole durable checkpoint; 1 none; 2 no answer
+#   ol_checkpoint_quarantine PATH WHY take a durable one out of use
 #   ol_checkpoint_drop_torn           shared storage: move what never got complete to quarantine/
 #   ol_checkpoint_attempt             in a process that outlives launches: which one is the last
 #   ol_checkpoint_arrange SRC DIR PREFIX all|none   on a node: let DIR hold SRC's checkpoint and no other, as a copy or a link
@@ -188,7 +189,7 @@ _ol_checkpoint_copy() { # STEP SRC ASIDE CHECKPOINTS NAME LEASE GENERATION MANIF
 # Run one of these functions, with those it calls, in a child.
 _ol_checkpoint_child() { # ol_bounded|ol_bounded_print SEC FUNCTION ARGS...
   local text
-  text=$(declare -f "$3" _ol_checkpoint_said _ol_checkpoint_found _ol_checkpoint_paper _ol_checkpoint_mark _ol_checkpoint_marked)
+  text=$(declare -f "$3" _ol_checkpoint_said _ol_checkpoint_found _ol_checkpoint_paper _ol_checkpoint_mark _ol_checkpoint_marked _ol_checkpoint_banish)
   "$1" "$2" bash -c "set -o pipefail; $text; $3 \"\$@\"" _ "${@:4}"
 }
 
@@ -250,6 +251,19 @@ ol_checkpoint_prune() {
     "$OUTLAST_CKPT_KEEP" "$OUTLAST_CKPT_KEEP_EVERY"
 }
 
+_ol_checkpoint_banish() { # NAME WHY
+  printf '%s: %s\n' "$1" "$2" >>../quarantine/why.txt
+  mv "$1" "../quarantine/$1.$(date +%s)" && rm -f ".$1.MANIFEST.json"
+}
+
+_ol_checkpoint_banish_from() { # CHECKPOINTS NAME WHY
+  cd "$1" && _ol_checkpoint_banish "$2" "$3"
+}
+
+ol_checkpoint_quarantine() {
+  _ol_checkpoint_child ol_bounded "${OUTLAST_SHARED_LIMIT_S:-20}" _ol_checkpoint_banish_from "${1%/*}" "${1##*/}" "$2"
+}
+
 # A checkpoint whose files do not add up to its manifest goes to quarantine. One that cannot be read does not:
 # that is no answer.
 _ol_checkpoint_newest() { # RUN PREFIX
@@ -262,9 +276,7 @@ _ol_checkpoint_newest() { # RUN PREFIX
       printf '%d %s\n' "$step" "$PWD/$path"
       return 0
     fi
-    printf '%s: MANIFEST.json says %s (files, bytes), found %s\n' "$path" "${said:-nothing}" "$found" >>"../quarantine/why.txt"
-    mv "$path" "../quarantine/$path.$(date +%s)"
-    rm -f ".$path.MANIFEST.json"
+    _ol_checkpoint_banish "$path" "MANIFEST.json says ${said:-nothing} (files, bytes), found $found"
   done < <(_ol_checkpoint_marked "$2")
   return 1
 }
@@ -286,8 +298,7 @@ _ol_checkpoint_drop() { # RUN PREFIX
   for name in "$2"[0-9]*; do
     paper=$(_ol_checkpoint_paper "$name")
     [[ -e $name && ! -e $paper ]] || continue
-    printf '%s: never complete\n' "$name" >>../quarantine/why.txt
-    mv "$name" "../quarantine/$name.$(date +%s)"
+    _ol_checkpoint_banish "$name" "never complete"
   done
 }
 

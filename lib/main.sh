@@ -196,7 +196,7 @@ _ol_main_wait() {
 }
 
 ol_main_attempt() {
-  local status=0
+  local status=0 dead
   if [[ $OUTLAST_THEN == relaunch ]]; then
     # What the last attempt left complete becomes durable before a checkpoint is chosen.
     ol_sidecar_drain 300
@@ -227,6 +227,11 @@ ol_main_attempt() {
     *)
       OUTLAST_LAUNCH_CODE='' OUTLAST_RAN_S=0 OUTLAST_FINGERPRINT=launch
       _ol_ending_is launch "$OUTLAST_WHY"
+      dead=$(ol_ending_nodes)
+      if [[ -n $dead ]]; then
+        OUTLAST_FINGERPRINT=node
+        _ol_ending_is node "the scheduler calls ${dead//$'\n'/ } down: $OUTLAST_WHY"
+      fi
       ol_decide
       ;;
   esac

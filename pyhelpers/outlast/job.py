@@ -30,7 +30,7 @@ class Checkpoint:
     save_signal: str = schema.choice("", "USR1")
     saves_on_stop: bool = False
     sharded: bool = False
-    stage_in: str = schema.choice("", "all", "none")  # empty: none if sharded, else all
+    stage_in: str = schema.choice("", "all", "node0", "own-shards", "none")  # empty: none if sharded, else all
 
     @property
     def brings(self) -> str:
@@ -313,6 +313,8 @@ def _check_storage(job: Job, site: Site) -> None:
             f"{site.name}'s nodes have a disk" if site.local_is_disk else "copier = plain does not count what it takes"
         )
         raise Refused(f"checkpoint.memory_gib = {job.checkpoint.memory_gib}: {why}; leave one of them out")
+    if job.checkpoint.stage_in in ("node0", "own-shards") and job.checkpoint.copier == "plain":
+        raise Refused(f"stage_in = {job.checkpoint.stage_in} needs --set checkpoint.copier=agents; or all, or none")
     if job.checkpoint.sharded and job.nodes > 1 and job.checkpoint.copier == "plain":
         raise Refused(
             f"preset {job.preset} writes parts of a checkpoint on many nodes, and copier = plain copies those of the "

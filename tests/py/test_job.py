@@ -31,6 +31,7 @@ REFUSED = [
     (("command=x {target_step}",), "progress.target_step=N too"),
     (("walltime_s=899",), "start-up 300 s, one checkpoint interval 300 s and margin 300 s are 900 s"),
     (("preset=torchtitan",), "preset torchtitan writes parts .*copier=agents, or .*storage=shared"),
+    (("checkpoint.stage_in=own-shards",), "stage_in = own-shards needs .*copier=agents"),
     (("preset=torchrun", "command=torchrun --max_restarts 3 t.py"), "command has --max-restarts"),
     (("preset=torchrun", "command=torchrun --max-restarts=3 t.py"), "command has --max-restarts"),
     (("env.WANDB_API_KEY=1",), "env.WANDB_API_KEY looks like a secret: .*setup = "),

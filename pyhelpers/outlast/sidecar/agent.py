@@ -445,6 +445,8 @@ class Agent:
             if step <= int(message["above"]):
                 old.append(name)
                 continue
+            if os.path.lexists(os.path.join(self.place.checkpoints, name, LEFT_OUT[0])):
+                continue  # arrange.py's: durable, and with links to a file system that may hang
             try:
                 files, newest = listing(self.place.checkpoints, name)
             except FileNotFoundError:

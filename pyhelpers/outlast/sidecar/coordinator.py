@@ -105,6 +105,7 @@ class Coordinator:
                 self.mover.cancel(transfer)
             self.transfers, self.current, self.torn, self.passed = {}, None, {}, set()
             self.known = {}
+            self.kept = [self.state.durable_step()]  # it may be an older one than before
             self.pages.forget()
         return Rules(s.complete, s.quiet_s, s.sharded, hosts or s.hosts[:1], s.ranks_per_node)
 

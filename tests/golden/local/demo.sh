@@ -145,7 +145,7 @@ ol_site_env() {
 
 # ---- the tools --------------------------------------------------------------------------------------
 # lib/attempt.sh - one launch: one checkpoint for all nodes, a fresh rendezvous, the ranks
-# Needs    log, bounded, ledger, history, run, checkpoint, courier, deadline, environment, shim, progress, pins
+# Needs    log, bounded, ledger, history, run, checkpoint, stage, courier, deadline, environment, shim, progress, pins
 
 # lib/pins.sh - is what the run trains with still what its first launch found? (docs/pins.md)
 # Needs    log, bounded, ledger, attempt, py
@@ -185,6 +185,9 @@ ol_site_env() {
 
 # lib/checkpoint.sh - checkpoints: node-local while training, durable beside it
 # Needs    log, bounded, ledger, py
+
+# lib/stage.sh - the chosen checkpoint, and no other, in sight of the trainer on every node
+# Needs    log, bounded, ledger, mail, checkpoint, attempt
 
 # lib/progress.sh - which step the trainer has reached, read from its log
 # Needs    bounded

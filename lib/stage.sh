@@ -1,0 +1,121 @@
+# shellcheck shell=bash
+# lib/stage.sh - the chosen checkpoint, and no other, in sight of the trainer on every node
+#
+# A node's own disk is arranged there: by Python where the manifest has hashes (pyhelpers/outlast/sidecar/arrange.py,
+# brought along as words, so that no node reads it from the shared file system), else by ol_checkpoint_arrange.
+#
+# Functions
+#   ol_stage   0 done; 1 could not (OUTLAST_WHY); 2 the job is told to end; 5 the checkpoint is bad, and in quarantine now
+#
+# Sets     OUTLAST_RESUME OUTLAST_WHY, OUTLAST_BROUGHT (fields for the ledger: files kept, copied, linked)
+# Reads    OUTLAST_RESUME_FROM OUTLAST_RESUME_STEP OUTLAST_NODE_LIST OUTLAST_STAGE_IN OUTLAST_STORAGE OUTLAST_CKPT_DIR OUTLAST_CKPT_PREFIX
+#          OUTLAST_RANKS_PER_NODE OUTLAST_STARTUP_S OUTLAST_RUN_DIR OUTLAST_VERSION OUTLAST_PYTHON OUTLAST_LOCAL
+# Needs    log, bounded, ledger, mail, checkpoint, attempt
+# Sourcing it defines the functions above and does nothing else.
+
+ol_stage() {
+  local status=0 said
+  OUTLAST_BROUGHT=()
+  if [[ $OUTLAST_STORAGE == shared ]]; then
+    ol_checkpoint_drop_torn
+    OUTLAST_RESUME=${OUTLAST_RESUME_FROM:-}
+    return 0
+  fi
+  OUTLAST_RESUME=${OUTLAST_RESUME_FROM:+$OUTLAST_CKPT_DIR/${OUTLAST_RESUME_FROM##*/}}
+  _ol_stage_on "$OUTLAST_NODE_LIST" arrange "$OUTLAST_RESUME_FROM" "$OUTLAST_CKPT_DIR" "$OUTLAST_CKPT_PREFIX" \
+    "$OUTLAST_STAGE_IN" "$OUTLAST_NODE_LIST" "$OUTLAST_RANKS_PER_NODE" || status=$?
+  if ((status == 0)); then
+    _ol_stage_sum
+    return 0
+  fi
+  said=$(_ol_stage_said failed | head -n 1)
+  OUTLAST_WHY="could not put checkpoint ${OUTLAST_RESUME_STEP:-} on every node${said:+: ${said//$'\t'/: }}"
+  ((status != 2)) || return 2
+  said=$(_ol_stage_said bad)
+  [[ -n $said ]] || return 1
+  _ol_stage_bad
+}
+
+# Which nodes have said WORD, and what: `HOST<tab>WORDS`.
+_ol_stage_said() { sed -n "s/^$1"$'\t//p' "$OUTLAST_STATE/stage.log"; }
+
+# For the ledger: how many files were on the nodes, were copied, are links; all nodes together.
+_ol_stage_sum() {
+  local kept copied linked sum=(0 0 0)
+  while IFS=$'\t' read -r _ kept copied linked; do
+    [[ $kept:$copied:$linked =~ ^[0-9]+:[0-9]+:[0-9]+$ ]] || continue
+    sum=("$((sum[0] + kept))" "$((sum[1] + copied))" "$((sum[2] + linked))")
+    OUTLAST_BROUGHT=(kept:="${sum[0]}" copied:="${sum[1]}" linked:="${sum[2]}")
+  done < <(_ol_stage_said arranged)
+}
+
+# Without hashes there is nothing that Python could look at.
+_ol_stage_has_hashes() {
+  local line
+  [[ -n $OUTLAST_RESUME_FROM ]] && line=$(ol_shared_print head -n 1 "$OUTLAST_RESUME_FROM/MANIFEST.json") &&
+    [[ $line =~ \"algorithm\":\"[a-z] ]]
+}
+
+_ol_stage_on() { # NODES VERB WORDS...
+  local hosts=$1 tool=$OUTLAST_RUN_DIR/tool/$OUTLAST_VERSION/outlast/sidecar agent='' arrange='' text
+  shift
+  if _ol_stage_has_hashes; then
+    agent=$(ol_shared_print cat "$tool/agent.py") || agent=''
+    arrange=$(ol_shared_print cat "$tool/arrange.py") || arrange=''
+  fi
+  text=$(declare -f ol_checkpoint_arrange _ol_stage_node)
+  ol_sched_on_each "$OUTLAST_STARTUP_S" "$hosts" bash -c "$text; _ol_stage_node \"\$@\"" outlast-stage \
+    "$OUTLAST_LOCAL" "$agent" "$arrange" "$OUTLAST_PYTHON" "$@" >"$OUTLAST_STATE/stage.log" &
+  _ol_attempt_await "$!" "$((OUTLAST_STARTUP_S + 10))"
+}
+
+# Runs on a node. An interpreter of ours may lie on the shared file system, so it is tried last.
+_ol_stage_node() { # LOCAL AGENT_PY ARRANGE_PY PYTHON arrange|check WORDS...
+  local py=$1/py/outlast/sidecar verb=$5 host=${SLURMD_NODENAME:-$HOSTNAME} boot python unchecked status
+  umask 077
+  mkdir -p "$py" || return
+  if [[ -n $2 && -n $3 ]]; then
+    : >"$1/py/outlast/__init__.py" && : >"$py/__init__.py" && printf '%s\n' "$2" >"$py/agent.py" && printf '%s\n' "$3" >"$py/arrange.py" || return
+    boot='import sys; sys.path.insert(0, sys.argv.pop(1)); from outlast.sidecar import arrange; sys.exit(arrange.main(sys.argv[1:]))'
+    for unchecked in '' unchecked; do
+      for python in /usr/bin/python3 python3 "$4"; do
+        "$python" -c 'import sys; sys.exit(sys.version_info < (3, 6))' 2>/dev/null || continue
+        status=0
+        "$python" -I -B -c "$boot" "$1/py" "$verb" "$host" "${@:6}" ${unchecked:+"$unchecked"} || status=$?
+        ((status == 4)) || return "$status"
+      done
+    done
+  fi
+  [[ $verb == arrange ]] || return 1
+  # What a node is to hold for itself it can hold as a link, too.
+  [[ $9 == all ]] || set -- "${@:1:8}" none
+  ol_checkpoint_arrange "${@:6:4}" || {
+    printf 'failed\t%s\tno room, or the shared file system does not answer\n' "$host"
+    return 1
+  }
+}
+
+# A node reads bad bytes: is it the file, or the node? One that has not read it yet says so.
+_ol_stage_bad() {
+  local host path why reporters other second='' why_too left
+  IFS=$'\t' read -r host path why < <(_ol_stage_said bad)
+  reporters=$(_ol_stage_said bad | cut -f 1 | sed 's/\..*//')
+  for other in ${OUTLAST_NODE_LIST//,/ }; do
+    [[ $'\n'$reporters$'\n' == *$'\n'"${other%%.*}"$'\n'* ]] || second=$other
+  done
+  if [[ -n $second ]]; then
+    _ol_stage_on "$second" check "$OUTLAST_RESUME_FROM" "$path" || :
+    why_too=$(_ol_stage_said bad)
+    if [[ -z $why_too ]]; then
+      OUTLAST_WHY="checkpoint $OUTLAST_RESUME_STEP: $path $why as $host reads it, but not as $second does"
+      return 1
+    fi
+  fi
+  OUTLAST_WHY="checkpoint $OUTLAST_RESUME_STEP is damaged: $path $why"
+  ol_checkpoint_quarantine "$OUTLAST_RESUME_FROM" "$path $why" || return 1
+  left=$(ol_checkpoint_durable) || left=0
+  ol_log_warn "$OUTLAST_WHY; it is in quarantine"
+  ol_ledger_add quarantined step:="$OUTLAST_RESUME_STEP" durable_step:="${left%% *}" why="$path $why" by=outlast
+  ol_mail_send "checkpoint $OUTLAST_RESUME_STEP is damaged" "$OUTLAST_WHY. It is in $OUTLAST_RUN_DIR/quarantine; the one before is taken: step ${left%% *}"
+  return 5
+}
