@@ -41,3 +41,39 @@ def test_a_chain_of_jobs_trains_on_parts_of_four_nodes(lab: Lab) -> None:
         "MANIFEST.json",
         *(f"__{rank}_0.distcp" for rank in range(4)),
     ]
+
+
+@pytest.mark.hosts(3)
+def test_survivors_of_a_crash_go_on_from_what_they_have(lab: Lab) -> None:
+    render(lab, nodes=3, steps=160)
+    job = lab.submit()
+    lab.wait_event("checkpoint_durable", step=40)
+    lab.root(lab.host_of(job, 1), "pkill", "-KILL", "-f", "^[^ ]*python[0-9.]* -u sharded.py")
+    staged = lab.wait_event("staged", job=job, attempt=2)
+    assert (staged["kept"], staged["copied"], staged["linked"]) == (4, 0, 8)
+    lab.finish()
+    assert lab.endings() == ["crash", "done"]
+    lab.assert_resumed()
+    assert durable(lab)[-1] == 160
+
+
+@pytest.mark.hosts(3)
+def test_a_damaged_one_is_put_away_and_all_go_on_from_the_one_before(lab: Lab) -> None:
+    words = ("checkpoint.stage_in=own-shards", "mail.to=alice", "chain=false")
+    render(lab, *words, "deadline.train_at_most_s=15", nodes=3, steps=160)
+    lab.submit()
+    newest = lab.wait_event("ended", 90)["durable_step"]
+    lab.wait_until_empty()
+    part = lab.folder / f"checkpoints/step-{newest}/__1_0.distcp"
+    part.write_bytes(part.read_bytes()[:-1] + b"?")
+    render(lab, *words, nodes=3, steps=160)
+    job = lab.submit()
+    staged = lab.wait_event("staged", job=job)
+    assert (staged["step"], staged["kept"], staged["copied"], staged["linked"]) == (newest - 20, 0, 6, 6)
+    (quarantined,) = lab.events("quarantined")
+    assert (quarantined["step"], quarantined["durable_step"]) == (newest, newest - 20)
+    assert "__1_0.distcp has another hash" in (lab.folder / "quarantine/why.txt").read_text()
+    assert any(f"checkpoint {newest} is damaged" in mail for mail in lab.mails())
+    lab.finish()
+    assert lab.endings() == ["walltime", "done"]
+    assert durable(lab)[-1] == 160
