@@ -135,11 +135,12 @@ class Cluster:
         return self.read(f"{job}.OU")
 
     def clear(self) -> None:
-        """No job is left, all hosts are there."""
+        """No job is left, no file of one, all hosts are there."""
         self.root("qdel -W force $(qselect) 2>/dev/null")
         while self.away:
             self.lab("on", self.away.pop())
         wait_for(lambda: not self.root("qselect; pbsnodes -l").out, lambda: self.root("qstat; pbsnodes -l").out, 90)
+        self.root(f"find {FOLDER} -mindepth 1 ! -name wrapper -delete")
 
     def off(self, host: str) -> None:
         """It loses its power, until the test is over."""

@@ -58,7 +58,6 @@ def test_a_rank_that_is_killed_is_named(pbs: Cluster) -> None:
 
 
 def test_half_a_line_of_a_rank_is_seen_at_once(pbs: Cluster) -> None:
-    pbs.write("go", "").unlink()
     job = pbs.submit(
         "cd $PBS_O_WORKDIR\nmpiexec -n 1 -l bash -c 'printf half; until [[ -e go ]]; do sleep 0.1; done; echo .'\n"
     )

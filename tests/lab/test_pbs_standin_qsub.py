@@ -127,7 +127,6 @@ def test_what_children_do_when_their_parent_has_ended(pbs: Cluster, end: str, an
         ended = pbs.ended(children[kind])
         assert ("Exit_status" in ended) == (fate == "runs"), (kind, ended)
         assert ended["substate"] == 92
-    pbs.alice("rm -f go")
 
 
 def test_qdel_of_a_parent_that_never_ran_leaves_its_child_held_and_qalter_rescues_it(pbs: Cluster) -> None:
@@ -246,7 +245,6 @@ def test_a_job_outlives_the_server_and_its_end_is_told_later(pbs: Cluster) -> No
     wait_for(lambda: not pbs.root("pgrep -u alice", host=host).out, lambda: pbs.log(job))
     pbs.lab("ctl", "start")
     ended = pbs.ended(job, 90)
-    pbs.alice("rm -f go")
     assert (ended["substate"], ended["Exit_status"]) == (93, 5)
     assert "comment" not in ended
 
