@@ -2,7 +2,7 @@
 # lib/courier.sh - what goes between the node and the shared file system while training runs
 #
 # Two processes of their own, because a shared file system can freeze for minutes and the watch must not:
-# the courier carries small things (ledger, logs, people's wishes, the lease), the sidecar carries checkpoints, by
+# the courier carries small things (ledger, logs, messages, people's wishes, the lease), the sidecar carries checkpoints, by
 # Python where that works (lib/coordinator.sh), else by itself; parts of one on several nodes by Python alone.
 #
 # Functions
@@ -19,7 +19,7 @@
 #          OUTLAST_STATE/lost              the lease is another job's
 #          OUTLAST_STATE/local_step        newest complete checkpoint where the trainer writes, with its time
 #          OUTLAST_STATE/durable_step      newest durable one that this job made
-# Needs    log, bounded, ledger, lease, checkpoint, coordinator
+# Needs    log, bounded, ledger, lease, checkpoint, coordinator, mail
 # Sourcing it defines the functions above and does nothing else.
 
 # attempt.2.log is RUN/logs/JOB.RESTART.2.log, job.log is RUN/logs/JOB.RESTART.log
@@ -62,6 +62,7 @@ _ol_courier_look() {
 ol_courier_round() {
   ol_ledger_flush
   ol_courier_log
+  ol_mail_carry
   _ol_courier_look
 }
 

@@ -119,7 +119,7 @@ _ol_decide_submit() {
       OUTLAST_THEN=stop
       ol_ledger_add warned text="no successor: $OUTLAST_WHY"
       ol_log_error "$OUTLAST_WHY"
-      ol_mail_send "no successor" "$OUTLAST_WHY"
+      ol_mail_send no_successor "no successor" "$OUTLAST_WHY"$'\n'"To go on: $(ol_successor_command)"
       ;;
   esac
 }
@@ -133,7 +133,7 @@ ol_decide_leave() {
 # control/hold keeps further jobs from starting; the first line says why, the second how to go on. In control/ the
 # group may write, links too: so the file is made elsewhere and moved there.
 ol_decide_hold() {
-  local todo why=${1//$'\n'/ }
+  local todo why=${1//$'\n'/ } news=held
   todo=$(ol_successor_command)
   OUTLAST_THEN=hold OUTLAST_WHY=$why
   ol_log_error "held: $why; when it is mended: $todo"
@@ -142,7 +142,8 @@ ol_decide_hold() {
   [[ $OUTLAST_CLASS == stopped ]] ||
     ol_shared bash -c 'umask 027; printf "%s\n%s\n" "$2" "$3" >"$1/.hold" && mv -fT "$1/.hold" "$1/control/hold"' _ \
       "$OUTLAST_RUN_DIR" "$why" "$todo"
-  ol_mail_send "held" "$why"$'\n'"To go on: $todo"
+  [[ $OUTLAST_CLASS != early_exit ]] || news=early_exit
+  ol_mail_send "$news" "held" "$why"$'\n'"To go on: $todo"
 }
 
 # A copy of the job that the scheduler has given up (its host was cut off) neither holds the run nor adds a job to it.
@@ -171,7 +172,7 @@ ol_decide() {
       # What nobody knows is not a cancel: an insurance that waits asks again at its start.
       [[ $OUTLAST_CLASS == ended_unknown ]] || ol_successor_remove
       ol_log_info "no further job${OUTLAST_WHY:+ ($OUTLAST_WHY)}; to go on all the same: $(ol_successor_command)"
-      [[ $OUTLAST_CLASS != ended_unknown ]] || ol_mail_send "ended, nobody knows why" "$OUTLAST_EVIDENCE"
+      [[ $OUTLAST_CLASS != ended_unknown ]] || ol_mail_send ended_unknown "ended, nobody knows why" "$OUTLAST_EVIDENCE"
       ;;
   esac
 }

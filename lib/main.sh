@@ -160,7 +160,7 @@ ol_main_open() {
   _ol_main_branch || return
   ol_ledger_add started host="${HOSTNAME:-?}" nodes:="${#OUTLAST_HOSTS[@]}" \
     durable_step:="$OUTLAST_DURABLE_AT_START" generation:="$((10#$OUTLAST_GENERATION))" version="$OUTLAST_VERSION"
-  ol_py_install >/dev/null & # nobody waits for the reports' tools
+  { ol_py_install >/dev/null && ol_mail_finish 40; } & # nobody waits for the reports' tools, and for older messages
   ol_run_note_sources &
   _ol_main_prepare
 }
@@ -183,12 +183,16 @@ ol_main_insure() {
   ol_successor_submit 0 || ol_log_warn "no insurance: ${OUTLAST_WHY:-no answer}"
 }
 
+_ol_main_tell() {
+  ((${OUTLAST_DELAY_S:-0} == 0)) ||
+    ol_mail_send rapid_crash "rapid crash" "$OUTLAST_EVIDENCE; the next attempt comes in $OUTLAST_DELAY_S s"
+}
+
 # The wait before a repeated try; people and the clock may end it.
 _ol_main_wait() {
   local tick
   ((${OUTLAST_DELAY_S:-0} > 0)) || return 0
   ol_log_info "waiting $OUTLAST_DELAY_S s before the next attempt (rapid crash)"
-  ol_mail_send "rapid crash" "$OUTLAST_EVIDENCE; the next attempt comes in $OUTLAST_DELAY_S s"
   for ((tick = 0; tick < OUTLAST_DELAY_S; tick++)); do
     [[ ! -e $OUTLAST_STATE/term && ! -e $OUTLAST_STATE/stop && ! -e $OUTLAST_STATE/deadline ]] || return 2
     ol_bounded_nap 1
@@ -200,6 +204,7 @@ ol_main_attempt() {
   if [[ $OUTLAST_THEN == relaunch ]]; then
     # What the last attempt left complete becomes durable before a checkpoint is chosen.
     ol_sidecar_drain 300
+    _ol_main_tell
     ol_report_start
     _ol_main_wait || {
       OUTLAST_CLASS=''

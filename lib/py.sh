@@ -8,15 +8,17 @@
 #   ol_py_install            keep the run's own copy of the helpers (RUN/tool/VERSION), made by its first job
 #
 # Reads    OUTLAST_PYTHON (an interpreter), OUTLAST_PYTHON_PATH (that of outlast's environment), OUTLAST_ROOT,
-#          OUTLAST_RUN_DIR, OUTLAST_VERSION
+#          OUTLAST_RUN_DIR, OUTLAST_JOB_ID, OUTLAST_VERSION
 # Needs    log, bounded
 # Sourcing it defines the functions above and does nothing else.
 
-# Several processes of the job ask at the same time, so each has a file for its words.
+# Several processes of the job ask at the same time, so each has a file for its words. OUTLAST_JOB_ID tells a verb that
+# no person has typed it.
 _ol_py_run() { # SEC VERB ARGS...
   local limit_s=$1 tool=$OUTLAST_RUN_DIR/tool/$OUTLAST_VERSION err=$OUTLAST_STATE/py.err.$BASHPID status=0
   shift
-  (cd / && PYTHONPATH=$tool PYTHONDONTWRITEBYTECODE=1 ol_bounded "$limit_s" "$OUTLAST_PYTHON" -m outlast "$@" 2>"$err") ||
+  (cd / && OUTLAST_JOB_ID=$OUTLAST_JOB_ID PYTHONPATH=$tool PYTHONDONTWRITEBYTECODE=1 \
+    ol_bounded "$limit_s" "$OUTLAST_PYTHON" -m outlast "$@" 2>"$err") ||
     status=$?
   ((status == 0)) || ol_log_warn "outlast $1 did not work (status $status): $(tail -n 1 "$err" 2>/dev/null)"
   rm -f "$err"

@@ -59,7 +59,7 @@ _ol_settle_finish() {
   ol_shared touch "$OUTLAST_RUN_DIR/finished"
   ol_ledger_add finished step:="${OUTLAST_STEP:-$durable}"
   ol_log_info "finished"
-  ol_mail_send "finished" "The run is finished; its last checkpoint is $OUTLAST_RUN_DIR/checkpoints/$OUTLAST_CKPT_PREFIX$durable"
+  ol_mail_send finished "finished" "The run is finished; its last checkpoint is $OUTLAST_RUN_DIR/checkpoints/$OUTLAST_CKPT_PREFIX$durable"
 }
 
 # Somebody may cancel the job while it drains: then its successor must go as well.
@@ -80,11 +80,13 @@ _ol_settle_report() {
   if ol_courier_carry "$left_s"; then
     if [[ ! -e $OUTLAST_STATE/term ]]; then
       ol_report_finish 60
+      [[ -e $OUTLAST_STATE/mail_fails ]] || ol_mail_finish 30
       ol_py 60 summary "$OUTLAST_RUN_DIR"
     fi
     ol_courier_carry "$left_s"
   else
     ol_log_warn "the shared file system did not take the last of the log"
+    [[ -e $OUTLAST_STATE/term ]] || ol_mail_rest
   fi
 }
 
@@ -111,7 +113,7 @@ ol_settle() {
 # A job that leaves before it had a courier: what it has to say is short.
 _ol_settle_alone() {
   local -A OL_COURIER_SENT=()
-  ol_ledger_flush && ol_courier_log
+  ol_ledger_flush && ol_courier_log && ol_mail_carry
 }
 
 # The scheduler's output file is where people look first: it ends with how the job ended.

@@ -7,7 +7,7 @@
 #   ol_watch_first_death     print the shim's line of the rank that died first, by time, or nothing
 #
 # Sets     OUTLAST_LAUNCH_CODE OUTLAST_RAN_S
-# Needs    log, bounded, run, ledger, stop, pulse, progress, deadline, ending, decide, courier
+# Needs    log, bounded, run, ledger, stop, pulse, progress, deadline, ending, decide, courier, mail
 # Sourcing it defines the functions above and does nothing else.
 
 ol_watch_signal() {
@@ -132,6 +132,22 @@ _ol_watch_disk() {
   ol_ledger_add warned text="the node's disk is full: $OUTLAST_LOCAL_BASE on ${HOSTNAME:-?}"
 }
 
+# Steps are made, and for hours none has become safe: somebody should look at the storage before they are lost. Once a stall.
+_ol_watch_durable() {
+  local since_s now_s
+  ((OUTLAST_NOT_DURABLE_S > 0 && OUTLAST_WATCH_TICK % 60 == 30)) && [[ -n $OUTLAST_STEP ]] || return 0
+  since_s=$(stat -c %Y "$OUTLAST_STATE/durable_step" 2>/dev/null) || return 0
+  ((since_s > OUTLAST_LAUNCH_S)) || since_s=$OUTLAST_LAUNCH_S
+  printf -v now_s '%(%s)T' -1
+  ((now_s - since_s > OUTLAST_NOT_DURABLE_S && since_s != OUTLAST_LATE_S)) || return 0
+  OUTLAST_LATE_S=$since_s
+  ol_log_warn "no checkpoint has become durable for $((now_s - since_s)) s"
+  ol_ledger_add warned text="no checkpoint has become durable for $((now_s - since_s)) s"
+  ol_mail_send not_durable "no checkpoint is safe" "Training goes on (step $OUTLAST_STEP), but no checkpoint has become durable for $(((now_s - since_s) / 60)) minutes.
+Does the trainer save, is there room in $OUTLAST_RUN_DIR/checkpoints, and what does $OUTLAST_RUN_DIR/logs/$OUTLAST_JOB_ID.$OUTLAST_RESTART.log say?"
+  ol_mail_start
+}
+
 # What got lost of our own processes (out of memory, a bug of ours) is started again.
 _ol_watch_helpers() {
   ((OUTLAST_WATCH_TICK % 60 == 59)) || return 0
@@ -147,6 +163,7 @@ _ol_watch_round() {
   _ol_watch_last_useful
   ol_stop_push
   _ol_watch_disk
+  _ol_watch_durable
   _ol_watch_helpers
   ol_pulse_look "$OUTLAST_WATCH_TICK"
   OUTLAST_WATCH_TICK=$((OUTLAST_WATCH_TICK + 1))
@@ -155,7 +172,7 @@ _ol_watch_round() {
 # The launcher's end and a TERM are seen within a fifth of a second, the rest once a second.
 ol_watch() {
   local now_s look=0
-  OUTLAST_WATCH_TICK=0 OUTLAST_FIRST_SEEN=0 OUTLAST_STOP_REASON='' OUTLAST_LAST_CKPT='' OUTLAST_PEER_S=''
+  OUTLAST_WATCH_TICK=0 OUTLAST_FIRST_SEEN=0 OUTLAST_STOP_REASON='' OUTLAST_LAST_CKPT='' OUTLAST_PEER_S='' OUTLAST_LATE_S=0
   while kill -0 "$OUTLAST_LAUNCH_PID" 2>/dev/null; do
     if ((look % 5 == 0)) || [[ -e $OUTLAST_STATE/term && -z $OUTLAST_THEN ]]; then
       _ol_watch_round

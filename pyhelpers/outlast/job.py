@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from outlast import inline, pattern, schema
+from outlast.notice.message import ADDRESS, HOOK
 from outlast.preset import Preset
 from outlast.refused import Refused, nearest
 from outlast.site import Site
@@ -75,6 +76,10 @@ class Guard:
     end_date: str = ""
 
 
+# What a person is told of; docs/mail.md. lib/ calls ol_mail_send with these words.
+NEWS = ("rapid_crash", "held", "early_exit", "finished", "no_successor", "ended_unknown", "not_durable")
+
+
 @dataclass(frozen=True)
 class Pins:
     """What must be the same at each launch as it was at the first."""
@@ -86,9 +91,13 @@ class Pins:
 
 @dataclass(frozen=True)
 class Mail:
-    """Who is told."""
+    """Who is told, and of what."""
 
     to: str = ""
+    hooks: tuple[str, ...] = ()
+    on: tuple[str, ...] = NEWS
+    scheduler: bool = False
+    not_durable_s: int = 7200
     command: str = ""
 
 
@@ -160,6 +169,7 @@ def check(job: Job, site: Site, preset: Preset) -> None:
     _check_times(job)
     _check_storage(job, site)
     _check_secrets(job)
+    _check_mail(job.mail, site)
     _check_online(job, site)
 
 
@@ -173,7 +183,7 @@ def _check_shape(job: Job) -> None:
     for name in job.env:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise Refused(f"env.{name} is no name of a variable")
-    texts = {"mail.to": job.mail.to, "project_dir": job.project_dir, "runs_dir": job.runs_dir}
+    texts = {"project_dir": job.project_dir, "runs_dir": job.runs_dir}
     texts |= {f"pins.files: {name!r}": name for name in job.pins.files}
     texts |= {"checkpoint.prefix": job.checkpoint.prefix, "checkpoint.complete": job.checkpoint.complete}
     for key, text in texts.items():
@@ -330,6 +340,22 @@ def _check_secrets(job: Job) -> None:
         for line in lines:
             if _SECRET_LINE.search(line):
                 raise Refused(f"{key} looks like it sets a secret: {_ELSEWHERE}")
+
+
+def _check_mail(mail: Mail, site: Site) -> None:
+    for part in filter(None, mail.to.split(",")):
+        if not ADDRESS.fullmatch(part.strip(" ")):
+            raise Refused(f"mail.to {part!r} is no address such as ada@example.org; several have commas between them")
+    for name in mail.hooks:
+        if not HOOK.fullmatch(name):
+            raise Refused(f"mail.hooks {name!r} is no name of a webhook in mail.toml: small letters, digits and -")
+    for news in mail.on:
+        if news not in NEWS:
+            raise Refused(f"mail.on has {news!r}{nearest(news, list(NEWS))}")
+    if mail.scheduler and site.scheduler == "local":
+        raise Refused(f"{site.name} has no scheduler that sends mail; leave mail.scheduler out")
+    if mail.scheduler and not mail.to:
+        raise Refused("mail.scheduler = true, and nobody to send it to; type --set mail.to=ADDRESS too")
 
 
 def _check_online(job: Job, site: Site) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from outlast import __version__, inline
 from outlast.config import Plan
+from outlast.notice.message import addresses
 from outlast.queue import clock, find
 
 Row = tuple[str, object]
@@ -28,6 +29,7 @@ def block(plan: Plan, install: Install) -> str:
         _times(plan),
         _guards(plan),
         _pins(plan),
+        _mail(plan),
         _self(install),
     ]
     user = "USER=${USER:-$(id -un)}  # a login shell sets it, a bare environment doesn't\n"
@@ -139,8 +141,19 @@ def _guards(plan: Plan) -> list[Row]:
         ("MAX_JOBS", guard.max_jobs),
         ("MAX_NODE_HOURS", guard.max_node_hours),
         ("END_DATE", guard.end_date),
-        ("MAIL_TO", plan.job.mail.to),
-        ("MAIL_COMMAND", plan.job.mail.command or plan.site.mail_command),
+    ]
+
+
+def _mail(plan: Plan) -> list[Row]:
+    mail = plan.job.mail
+    # Two checkpoints in time are the least that can be late.
+    late_s = max(mail.not_durable_s, 2 * plan.job.checkpoint.interval_s) if mail.not_durable_s else 0
+    return [
+        ("MAIL_TO", mail.to),
+        ("MAIL_HOOKS", " ".join(mail.hooks)),
+        ("MAIL_ON", " ".join(mail.on)),
+        ("MAIL_COMMAND", mail.command or plan.site.mail_command),
+        ("NOT_DURABLE_S", late_s),
     ]
 
 
@@ -185,6 +198,9 @@ def _slurm_directives(plan: Plan) -> list[str]:
         "exclude": ",".join(job.exclude),
         "reservation": job.reservation,
     }
+    if job.mail.scheduler:
+        # Slurm knows one user to mail: the first. INVALID_DEPEND: the chain is broken.
+        options |= {"mail-user": addresses(job.mail.to)[0], "mail-type": "END,FAIL,INVALID_DEPEND"}
     return [f"--{name}={text}" for name, text in options.items() if text]
 
 
@@ -199,6 +215,8 @@ def _pbs_directives(plan: Plan) -> list[str]:
     }
     # A reservation of PBS is a queue.
     options = {"N": job.run, "A": job.account, "q": job.reservation or find(site, job.queue).partition}
+    if job.mail.scheduler:
+        options |= {"M": ",".join(addresses(job.mail.to)), "m": "ae"}  # aborted, ended
     lines = [f"-{name} {text}" for name, text in options.items() if text]
     # Of an -l given twice PBS takes the first, so these can't be changed by `directives`.
     return lines + [f"-l {name}={text}" for name, text in resources.items() if text]

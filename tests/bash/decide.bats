@@ -274,3 +274,28 @@ pending() { printf 'state=pending verdict=none restarts=0\n' >"$SCHED/state.$1";
   [ ! -s "$SCHED/told" ]
   [ ! -e "$OUTLAST_RUN_DIR/control/hold" ]
 }
+
+@test "decide: a hold, an early exit and an end that nobody knows are told, each under its name" {
+  OUTLAST_MAIL_TO=bob@example.org
+  _told() {
+    rm -rf "$OUTLAST_STATE/outbox"
+    then_of "$1" >/dev/null
+    cat "$OUTLAST_STATE"/outbox/*.mail | sed -n 's/^X-Outlast-Kind: //p'
+  }
+  [ "$(_told wrong_resume)" = held ]
+  [ "$(_told early_exit)" = early_exit ]
+  [ "$(_told ended_unknown)" = ended_unknown ]
+  run ! _told walltime
+}
+
+@test "decide: no answer to the end is told, with what to type" {
+  OUTLAST_MAIL_TO=bob@example.org
+  ol_successor_submit() {
+    OUTLAST_WHY='the scheduler does not answer'
+    return 2
+  }
+  OUTLAST_CLASS=walltime OUTLAST_EVIDENCE=x
+  status_of ol_decide 2>/dev/null
+  grep -qx 'X-Outlast-Kind: no_successor' "$OUTLAST_STATE"/outbox/*.mail
+  grep -qx "To go on: outlast resume $OUTLAST_RUN_DIR" "$OUTLAST_STATE"/outbox/*.mail
+}

@@ -272,3 +272,18 @@ python_works() {
   [ "$status $OUTLAST_THEN" = "1 hold" ]
   [[ $(event held) == *"old has no durable checkpoint of step 40; it has 600"* ]]
 }
+
+@test "main: a rapid crash is told before its report is begun, one that is not rapid is not" {
+  OUTLAST_MAIL_TO=bob@example.org OUTLAST_THEN=relaunch OUTLAST_EVIDENCE='rank 1 ended with code 3'
+  ol_sidecar_drain() { :; }
+  ol_report_start() { cat "$OUTLAST_STATE"/outbox/*.mail >"$BATS_TEST_TMPDIR/reported" 2>/dev/null; }
+  ol_attempt_begin() { return 3; }
+  ol_main_interrupted() { :; }
+  OUTLAST_DELAY_S=0 OUTLAST_WHY=''
+  status_of ol_main_attempt
+  [ ! -s "$BATS_TEST_TMPDIR/reported" ]
+  OUTLAST_DELAY_S=1 OUTLAST_THEN=relaunch
+  status_of ol_main_attempt 2>/dev/null
+  grep -qx 'X-Outlast-Kind: rapid_crash' "$BATS_TEST_TMPDIR/reported"
+  grep -qx 'rank 1 ended with code 3; the next attempt comes in 1 s' "$BATS_TEST_TMPDIR/reported"
+}

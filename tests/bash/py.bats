@@ -22,6 +22,12 @@ python() {
   [[ $output == *"outlast summary did not work (status 1): KeyError: t" ]]
 }
 
+@test "py: a verb can tell that no person has typed it" {
+  python 'echo "$OUTLAST_JOB_ID"'
+  run -0 ol_py 5 summary
+  [ "$output" = 7 ]
+}
+
 @test "py: what hangs is given up" {
   python 'exec sleep 60'
   run -0 ol_py 1 summary

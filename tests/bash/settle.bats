@@ -198,3 +198,18 @@ breaks() {
   [ "$OUTLAST_THEN" = stop ]
   [ ! -e "$OUTLAST_RUN_DIR/finished" ]
 }
+
+@test "settle: the job does not wait at its end for a mail that could not be sent before" {
+  OUTLAST_MAIL_TO=bob@example.org
+  ol_courier_carry() { :; }
+  ol_py() { :; }
+  ol_mail_finish() { printf '%s\n' "$1" >>"$BATS_TEST_TMPDIR/waited"; }
+  status_of _ol_settle_report
+  [ "$(cat "$BATS_TEST_TMPDIR/waited")" = 30 ]
+  touch "$OUTLAST_STATE/mail_fails"
+  status_of _ol_settle_report
+  rm "$OUTLAST_STATE/mail_fails"
+  touch "$OUTLAST_STATE/term"
+  status_of _ol_settle_report
+  [ "$(cat "$BATS_TEST_TMPDIR/waited")" = 30 ]
+}

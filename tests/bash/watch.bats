@@ -5,7 +5,7 @@ load job
 setup() {
   a_job
   ol_progress_reset
-  OUTLAST_LAUNCH_PID=$$ OUTLAST_WATCH_TICK=0 OUTLAST_FIRST_SEEN=0 OUTLAST_LAST_CKPT='' OUTLAST_PEER_S=''
+  OUTLAST_LAUNCH_PID=$$ OUTLAST_WATCH_TICK=0 OUTLAST_FIRST_SEEN=0 OUTLAST_LAST_CKPT='' OUTLAST_PEER_S='' OUTLAST_LATE_S=0
 }
 
 log() { printf '%s\n' "$@" >>"$OUTLAST_LOG"; }
@@ -198,4 +198,43 @@ end() { touch "$BATS_TEST_TMPDIR/end"; }
   printf '40 %d\n' "$(now)" >"$OUTLAST_STATE/local_step"
   look
   [ "$(asked)" = "" ]
+}
+
+@test "watch: hours of steps without a durable checkpoint are told, once a stall" {
+  OUTLAST_MAIL_TO=bob@example.org OUTLAST_NOT_DURABLE_S=7200 OUTLAST_LATE_S=0 OUTLAST_LAUNCH_S=$(($(now) - 20000))
+  ol_mail_start() { :; }
+  messages() { find "$OUTLAST_STATE/outbox" -name '*.mail' 2>/dev/null | wc -l; }
+  stalls() {
+    local tick
+    for tick in 1 2; do
+      OUTLAST_WATCH_TICK=30
+      look
+    done
+  }
+  echo 20 >"$OUTLAST_STATE/durable_step"
+  log 'step 21'
+  stalls
+  [ "$(messages)" = 0 ]
+  touch -d '-3 hours' "$OUTLAST_STATE/durable_step"
+  stalls
+  [ "$(messages)" = 1 ]
+  grep -q 'Training goes on (step 21), but no checkpoint has become durable for 180 minutes' "$OUTLAST_STATE"/outbox/*.mail
+  [[ $(event warned) == *'no checkpoint has become durable for 108'* ]]
+  touch -d '-150 minutes' "$OUTLAST_STATE/durable_step" # one has become durable, the next has not
+  stalls
+  [ "$(messages)" = 2 ]
+}
+
+@test "watch: no checkpoint is late before the launch has had its time, before the first step, or where nobody asks" {
+  OUTLAST_MAIL_TO=bob@example.org OUTLAST_NOT_DURABLE_S=7200 OUTLAST_LATE_S=0 OUTLAST_WATCH_TICK=30
+  echo 20 >"$OUTLAST_STATE/durable_step"
+  touch -d '-3 hours' "$OUTLAST_STATE/durable_step"
+  OUTLAST_LAUNCH_S=$(($(now) - 20000))
+  look
+  log 'step 21'
+  OUTLAST_LAUNCH_S=$(now) OUTLAST_WATCH_TICK=30
+  look
+  OUTLAST_LAUNCH_S=$(($(now) - 20000)) OUTLAST_WATCH_TICK=30 OUTLAST_NOT_DURABLE_S=0
+  look
+  [ ! -e "$OUTLAST_STATE/outbox" ]
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 import trees
 
 from outlast import settings
+from outlast.job import NEWS
 
 
 def block(tmp_path: Path, *assignments: str) -> dict[str, str]:
@@ -108,3 +109,33 @@ def test_a_job_says_what_its_trainer_can_do_and_else_the_preset_does(tmp_path: P
     assert (own["OUTLAST_SAVE_SIGNAL"], own["OUTLAST_SAVES_ON_STOP"]) == ("USR1", "1")
     presets = block(tmp_path / "other")
     assert (presets["OUTLAST_SAVE_SIGNAL"], presets["OUTLAST_SAVES_ON_STOP"]) == ("", "0")
+
+
+def test_the_schedulers_own_mail_is_the_floor(tmp_path: Path) -> None:
+    words = ("mail.scheduler=true", "mail.to=ada@example.org, bob@example.org")
+    slurm = settings.directives(trees.plan(trees.make(tmp_path), *words))
+    assert [line for line in slurm if "mail" in line] == [
+        "--mail-user=ada@example.org",
+        "--mail-type=END,FAIL,INVALID_DEPEND",
+    ]
+    text = trees.SITE.replace('"slurm"', '"pbs"').replace("[queues.batch]", 'launcher = "pals"\n[queues.batch]', 1)
+    pbs = settings.directives(trees.plan(trees.make(tmp_path / "pbs", site=text), *words))
+    assert pbs[3:5] == ["-M ada@example.org,bob@example.org", "-m ae"]
+
+
+def test_a_checkpoint_is_late_after_two_intervals_at_the_earliest(tmp_path: Path) -> None:
+    assert block(tmp_path / "a")["OUTLAST_NOT_DURABLE_S"] == "7200"
+    assert block(tmp_path / "b", "checkpoint.interval_s=5000")["OUTLAST_NOT_DURABLE_S"] == "10000"
+    assert block(tmp_path / "c", "mail.not_durable_s=0")["OUTLAST_NOT_DURABLE_S"] == "0"
+
+
+def test_what_a_person_wants_to_hear_of_is_set_in_words(tmp_path: Path) -> None:
+    values = block(tmp_path, 'mail.on=["held", "finished"]', 'mail.hooks=["team"]')
+    assert (values["OUTLAST_MAIL_ON"], values["OUTLAST_MAIL_HOOKS"]) == ("held finished", "team")
+
+
+def test_lib_sends_the_news_that_a_job_can_switch() -> None:
+    root = Path(settings.__file__).parents[2]
+    bash = "\n".join(path.read_text() for path in root.glob("lib/*.sh"))
+    sent = set(re.findall(r"ol_mail_send ([a-z_]+) ", bash)) | set(re.findall(r"\bnews=([a-z_]+)", bash))
+    assert sent == set(NEWS)

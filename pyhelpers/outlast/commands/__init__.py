@@ -23,6 +23,7 @@ VERBS: dict[str, str] = {
     "crash": "Say from its logs what ended a job, whose fault it is and what to do.",
     "report": "Tell on one page how an attempt failed, or how the run ended, and what to do.",
     "summary": "Tell the jobs of a run in a table, one line a job.",
+    "mail": "Try whether mail works, or send what waits in a run's outbox.",
     "ckpt": "List, check, pin, roll back and remove checkpoints.",
     "pins": "Say whether what a run trains with is still what its first launch found.",
     "save": "Ask a running job for a checkpoint now.",

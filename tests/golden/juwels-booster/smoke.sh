@@ -83,12 +83,16 @@ OUTLAST_RAPID_WAIT_S=60
 OUTLAST_MAX_JOBS=4
 OUTLAST_MAX_NODE_HOURS=0
 OUTLAST_END_DATE=''
-OUTLAST_MAIL_TO=''
-OUTLAST_MAIL_COMMAND=''
 
 OUTLAST_PIN_FILES=()
 OUTLAST_PIN_COMMANDS=()
 OUTLAST_PIN_GIT=0
+
+OUTLAST_MAIL_TO=''
+OUTLAST_MAIL_HOOKS=''
+OUTLAST_MAIL_ON='rapid_crash held early_exit finished no_successor ended_unknown not_durable'
+OUTLAST_MAIL_COMMAND=''
+OUTLAST_NOT_DURABLE_S=7200
 
 OUTLAST_PYTHON='/usr/bin/python3.11'
 OUTLAST_PYTHON_PATH='/opt/outlast/.venv/bin/python'
@@ -168,7 +172,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, attempt, py
 
 # lib/watch.sh - while the ranks run: one look a second, at node-local files only
-# Needs    log, bounded, run, ledger, stop, pulse, progress, deadline, ending, decide, courier
+# Needs    log, bounded, run, ledger, stop, pulse, progress, deadline, ending, decide, courier, mail
 
 # lib/stop.sh - end the ranks, gently first
 # Needs    log, ledger, checkpoint
@@ -195,7 +199,7 @@ ol_site_env() {
 # Needs    log
 
 # lib/courier.sh - what goes between the node and the shared file system while training runs
-# Needs    log, bounded, ledger, lease, checkpoint, coordinator
+# Needs    log, bounded, ledger, lease, checkpoint, coordinator, mail
 
 # lib/coordinator.sh - the Python that makes checkpoints durable (docs/sidecar.md), started, watched, listened to
 # Needs    log, bounded, ledger, checkpoint, environment, py
@@ -228,10 +232,10 @@ ol_site_env() {
 # Needs    nothing
 
 # lib/mail.sh - tell a person, without ever waiting for it
-# Needs    log, bounded
+# Needs    log, bounded, courier, py
 
 # lib/report.sh - what a person reads after a failure, a hold and the end of the run (docs/report.md)
-# Needs    courier, py
+# Needs    courier, mail, py
 
 # lib/py.sh - the one door from Bash to Python
 # Needs    log, bounded

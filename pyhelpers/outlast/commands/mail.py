@@ -1,0 +1,110 @@
+"""outlast mail: send what waits in a run's outbox, or try whether mail works."""
+
+import os
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from outlast import commands, schema, toml
+from outlast.commands import _common
+from outlast.commands.render import user_file
+from outlast.job import Mail
+from outlast.notice import flush, letter, senders
+from outlast.notice.message import addresses
+from outlast.notice.unsent import Unsent
+from outlast.refused import Refused, nearest
+from outlast.rundir import RunDir
+
+VERBS = {
+    "test": "Send a message by each way that is set up, and say what happened.",
+    "flush": "Send what waits in a run's outbox (jobs and other verbs do).",
+}
+
+Limit = Annotated[int, typer.Option(metavar="SEC", min=1, help="Give up after so long.")]
+To = Annotated[str, typer.Option("--to", metavar="ADDRESS", help="To whom; otherwise mail.to of config.toml.")]
+AnyRun = Annotated[str, typer.Argument(metavar="[RUN]", help="With the settings of this run.")]
+
+
+def main(argv: list[str]) -> int:
+    """Exit status of the verb `argv[0]`."""
+    verb = argv[0] if argv else "--help"
+    if verb in ("-h", "--help", "help"):
+        print(_overview())
+        return 0
+    if verb not in VERBS:
+        print(f"outlast: mail has no verb {verb!r}{nearest(verb, list(VERBS))}", file=sys.stderr)
+        return 2
+    return commands.typed(f"mail {verb}", {"test": test, "flush": flushed}[verb])(argv[1:])
+
+
+def _overview() -> str:
+    lines = "\n".join(f"  {verb:<6}  {line}" for verb, line in VERBS.items())
+    return f"Usage: outlast mail VERB …   (outlast mail VERB --help says more)\n\n{lines}"
+
+
+def flushed(run: _common.RunArgument, limit: Limit = int(flush.LIMIT_S)) -> None:
+    """Send what waits in a run's outbox (jobs and other verbs do)."""
+    found = _common.find_run(run)
+    outcome = flush.flush(found, _senders(found.setting("MAIL_COMMAND")), limit)
+    held = f", {outcome.held_back} held back for a later mail" if outcome.held_back else ""
+    typer.echo(f"mail of {found.name}: {outcome.sent} sent{held}")
+    if outcome.errors:
+        typer.echo(f"outlast: mail: {'; '.join(outcome.errors)}", err=True)
+        raise typer.Exit(75)
+
+
+def test(run: AnyRun = "", to: To = "") -> None:
+    """Send a message by each way that is set up, and say what happened."""
+    found = _common.find_run(run) if run else None
+    whom, hooks, site = _of_run(found) if found else _of_user()
+    whom = _checked(to) if to else whom
+    ways = senders.channels(whom, hooks)
+    if not ways:
+        raise Refused('nobody to tell: type --to ADDRESS, or put to = "ADDRESS" under [mail] in config.toml')
+    by = _senders(site)
+    told = [_tried(by, channel, _greeting(found, whom)) for channel in ways]
+    if not all(told):
+        raise typer.Exit(1)
+
+
+def _checked(text: str) -> tuple[str, ...]:
+    if not addresses(text):
+        raise Refused(f"{text!r} is no address such as ada@example.org")
+    return addresses(text)
+
+
+def _of_run(run: RunDir) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    hooks = tuple(run.setting("MAIL_HOOKS").split())
+    return addresses(run.setting("MAIL_TO")), hooks, run.setting("MAIL_COMMAND")
+
+
+def _of_user() -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    """As a job would have it that says nothing itself."""
+    path = user_file()
+    table = toml.read(path, str(path)).get("mail", {}) if path.is_file() else {}
+    mail: Mail = schema.record(Mail, table, f"{path}: [mail]")
+    return addresses(mail.to), mail.hooks, mail.command
+
+
+def _greeting(run: RunDir | None, to: tuple[str, ...]) -> letter.Letter:
+    now = int(time.time())
+    name = run.name if run else "no run"
+    text = f"Mail of outlast reaches you.\n\nSent by {_common.user()} on {os.uname().nodename}: outlast mail test"
+    return letter.Letter(f"test.{now}.{os.getpid()}", "test", name, "test", now, to, "[outlast] test", text)
+
+
+def _tried(by: senders.Senders, channel: str, what: letter.Letter) -> bool:
+    """Has it gone? Says so."""
+    whom = ", ".join(what.to) if channel == senders.MAIL else channel
+    try:
+        typer.echo(f"{whom}: sent by {by.send(channel, what, flush.LIMIT_S)}")
+    except Unsent as err:
+        typer.echo(f"{whom}: not sent: {err}", err=True)
+        return False
+    return True
+
+
+def _senders(site_command: str) -> senders.Senders:
+    return senders.found(user_file().with_name("mail.toml"), os.environ, site_command)

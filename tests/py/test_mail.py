@@ -1,0 +1,203 @@
+"""outlast mail: by the node's commands, a real server and a real webhook."""
+
+import time
+from pathlib import Path
+
+import pytest
+from conftest import Fake
+from receivers import post, web
+
+from outlast import commands
+from outlast.notice.outbox import waiting
+from outlast.rundir import RunDir
+
+ROOT = Path(__file__).parents[2]
+MESSAGE = """\
+To: ada@example.org
+Subject: [outlast] r1: held
+X-Outlast-Kind: held
+X-Outlast-Hooks: team
+
+it is stuck
+~! echo
+"""
+
+
+@pytest.fixture
+def node(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of commands beside which there is none for mail."""
+    (fake.root / "templates").symlink_to(ROOT / "templates")
+    (tmp_path / "bin").mkdir()
+    for name in ("bash", "cat", "sleep"):
+        (tmp_path / "bin" / name).symlink_to(f"/usr/bin/{name}")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr("outlast.notice.command.ELSEWHERE", ())
+    return tmp_path
+
+
+def mailer(node: Path, name: str, then: str = "exit 0") -> Path:
+    """A mail command that writes its words and its input down."""
+    path = node / "bin" / name
+    path.write_text(f'#!{node}/bin/bash\nprintf "%s\\n" "$*" >{node}/words\ncat >{node}/got\n{then}\n')
+    path.chmod(0o755)
+    return path
+
+
+def a_run(fake: Fake, message: str = MESSAGE, **settings: str) -> RunDir:
+    run = fake.run()
+    with run.script.open("a") as file:
+        file.writelines(f"OUTLAST_{key}='{value}'\n" for key, value in settings.items())
+    (run.path / "outbox").mkdir()
+    (run.path / "outbox/1700000000.7.1.mail").write_text(message)
+    return run
+
+
+def account(node: Path, text: str) -> None:
+    (node / "config/outlast").mkdir(parents=True)
+    path = node / "config/outlast/mail.toml"
+    path.write_text(text)
+    path.chmod(0o600)
+
+
+def lives(process: str) -> bool:
+    try:
+        return ") Z " not in Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+
+
+ONE = MESSAGE.replace("X-Outlast-Hooks: team\n", "")
+
+
+def test_sendmail_gets_a_whole_mail(fake: Fake, node: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mailer(node, "sendmail")
+    mailer(node, "mail", "exit 1")
+    run = a_run(fake, ONE)
+    assert commands.main(["mail", "flush", "r1"]) == 0
+    assert capsys.readouterr().out == "mail of r1: 1 sent\n"
+    assert (node / "words").read_text() == "-t -oi\n"
+    mail = (node / "got").read_bytes()
+    assert mail.startswith(b"To: ada@example.org\nSubject: [outlast] r1: held\n")
+    assert b"\r" not in mail
+    assert waiting(run) == 0
+
+
+def test_mail_gets_text_that_it_takes_for_no_command(fake: Fake, node: Path) -> None:
+    mailer(node, "mail")
+    a_run(fake, ONE)
+    assert commands.main(["mail", "flush", "r1"]) == 0
+    assert (node / "words").read_text() == "-s [outlast] r1: held -- ada@example.org\n"
+    assert (node / "got").read_text() == "it is stuck\n ~! echo\n"
+
+
+def test_the_sites_command_comes_before_those(fake: Fake, node: Path) -> None:
+    mailer(node, "sendmail", "exit 1")
+    mailer(node, "relay")
+    a_run(fake, ONE, MAIL_COMMAND='relay --from "out last"')
+    assert commands.main(["mail", "flush", "r1"]) == 0
+    assert (node / "words").read_text() == "--from out last\n"
+
+
+def test_what_could_not_be_sent_is_said_and_is_to_be_tried_again(
+    fake: Fake, node: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mailer(node, "sendmail", "echo no route >&2; exit 75")
+    run = a_run(fake, ONE)
+    assert commands.main(["mail", "flush", "r1"]) == 75
+    assert "sendmail: status 75: no route" in capsys.readouterr().err
+    assert waiting(run) == 1
+
+
+def test_a_command_that_hangs_is_ended_with_its_children(fake: Fake, node: Path) -> None:
+    mailer(node, "sendmail", f"sleep 300 & echo $! >{node}/child; wait")
+    run = a_run(fake, ONE)
+    assert commands.main(["mail", "flush", "r1", "--limit", "2"]) == 75
+    assert waiting(run) == 1
+    # On a machine that is busy it may not have come so far.
+    child = (node / "child").read_text().strip() if (node / "child").exists() else ""
+    until = time.monotonic() + 60
+    while child and lives(child) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not child or not lives(child)
+
+
+def test_the_users_server_and_webhook_are_told_each_once(fake: Fake, node: Path) -> None:
+    mailer(node, "sendmail")
+    with post() as mails, web() as chat:
+        account(node, f"[smtp]\nhost='127.0.0.1'\nport={mails.port}\nsecurity='none'\n[hooks]\nteam='{chat.url}/x'\n")
+        chat.status = 500
+        run = a_run(fake)
+        assert commands.main(["mail", "flush", "r1"]) == 75
+        chat.status = 200
+        assert commands.main(["mail", "flush", "r1"]) == 0
+        assert commands.main(["mail", "flush", "r1"]) == 0
+    assert [mail["Subject"] for mail in mails.mails] == ["[outlast] r1: held"]
+    assert [told["subject"] for told in chat.got] == ["[outlast] r1: held"]
+    assert not (node / "got").exists()
+    assert waiting(run) == 0
+
+
+def test_a_server_that_dies_in_the_middle_gets_the_mail_again_under_the_same_id(fake: Fake, node: Path) -> None:
+    """Whether it has it nobody knows then; a mailbox can tell by the id."""
+    with post() as mails:
+        account(node, f"[smtp]\nhost='127.0.0.1'\nport={mails.port}\nsecurity='none'\n")
+        a_run(fake, ONE)
+        mails.dies = "kept"
+        assert commands.main(["mail", "flush", "r1"]) == 75
+        mails.dies = ""
+        assert commands.main(["mail", "flush", "r1"]) == 0
+    assert len(mails.mails) == 2
+    assert len({mail["Message-ID"] for mail in mails.mails}) == 1
+
+
+def test_mail_toml_that_others_can_read_is_named_and_sendmail_sends(
+    fake: Fake, node: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mailer(node, "sendmail")
+    account(node, "[smtp]\nhost='127.0.0.1'\nport=1\n")
+    (node / "config/outlast/mail.toml").chmod(0o644)
+    run = a_run(fake)
+    assert commands.main(["mail", "flush", "r1"]) == 75  # the webhook
+    assert "chmod 600" in capsys.readouterr().err
+    assert [path.name for path in (run.path / "outbox").glob("*.mail")] == ["1700000000.7.1~mail.mail"]
+
+
+# ── outlast mail test ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_test_says_by_what_it_went(fake: Fake, node: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with post() as mails, web() as chat:
+        account(node, f"[smtp]\nhost='127.0.0.1'\nport={mails.port}\nsecurity='none'\n[hooks]\nteam='{chat.url}/x'\n")
+        (node / "config/outlast/config.toml").write_text('[mail]\nto = "ada@example.org"\nhooks = ["team"]\n')
+        assert commands.main(["mail", "test"]) == 0
+        told = capsys.readouterr().out.splitlines()
+        assert told == [f"ada@example.org: sent by smtp 127.0.0.1:{mails.port}", "hook-team: sent by webhook team"]
+        assert commands.main(["mail", "test", "--to", "bob@example.org"]) == 0
+    assert mails.to == [["ada@example.org"], ["bob@example.org"]]
+    assert len(chat.got) == 2
+
+
+def test_a_test_takes_the_settings_of_a_run(fake: Fake, node: Path) -> None:
+    mailer(node, "relay")
+    a_run(fake, MAIL_TO="carl@example.org", MAIL_COMMAND="relay -x")
+    assert commands.main(["mail", "test", "r1"]) == 0
+    assert "To: carl@example.org" in (node / "got").read_text()
+
+
+def test_a_test_that_fails_says_why_each_way_did(fake: Fake, node: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mailer(node, "sendmail", "exit 1")
+    account(node, "[smtp]\nhost='127.0.0.1'\nport=1\n")
+    assert commands.main(["mail", "test", "--to", "ada@example.org"]) == 1
+    assert "smtp 127.0.0.1:1: Connection refused; sendmail: status 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["--to", "not an address"]])
+def test_a_test_to_nobody_says_what_to_type(fake: Fake, node: Path, words: list[str]) -> None:
+    assert commands.main(["mail", "test", *words]) == 2
+
+
+def test_there_are_two_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.main(["mail"]) == 0
+    assert "flush" in capsys.readouterr().out
+    assert commands.main(["mail", "fulsh"]) == 2
+    assert "did you mean flush?" in capsys.readouterr().err
