@@ -74,7 +74,7 @@ _ol_smoke_mail() {
     _ol_smoke_say ok mail "$command is on ${HOSTNAME:-?}; whether it delivers, the mail at the end tells (mail.to)"
     return
   done
-  _ol_smoke_say unknown mail "no mail command on ${HOSTNAME:-?}: mails wait in the run's outbox/"
+  _ol_smoke_say unknown mail "no mail command on ${HOSTNAME:-?}: mails wait in the run's outbox/ for your next outlast command on a login node"
 }
 
 _ol_smoke_chain() {

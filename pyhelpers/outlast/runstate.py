@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from outlast import story
 from outlast.driver import Driver, NoAnswer, State
 from outlast.ledger import Job, Run
+from outlast.notice import outbox
 from outlast.rundir import RunDir
 
 ASK_AT_MOST = 5  # newest open jobs; an older one without an end was lost, and the chain went on
@@ -23,7 +24,10 @@ class Asked:
 
 @dataclass(frozen=True)
 class Status:
-    """The answer of `outlast status`; docs/status.md has the words of `state`. `job` is empty where none is live."""
+    """The answer of `outlast status`; docs/status.md has the words of `state`. `job` is empty where none is live.
+
+    `messages` are those that nobody has been sent yet, and `mail_error` is why, if it went wrong.
+    """
 
     run: str
     state: str
@@ -34,6 +38,8 @@ class Status:
     chain: list[str]
     reason: str
     todo: str
+    messages: int = 0
+    mail_error: str = ""
 
 
 def asked(run: RunDir) -> Asked:
@@ -159,4 +165,6 @@ def status(run: RunDir, typed: str, events: Run, answers: Mapping[str, State | N
         chain=list(events.jobs),
         reason=reason(events, state, files, job),
         todo=todo(events, state, files, typed, str(run.script)),
+        messages=outbox.waiting(run),
+        mail_error=outbox.Outbox(run).last_error(),
     )

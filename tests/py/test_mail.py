@@ -1,6 +1,11 @@
 """outlast mail: by the node's commands, a real server and a real webhook."""
 
+import json
+import os
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,7 +13,8 @@ from conftest import Fake
 from receivers import post, web
 
 from outlast import commands
-from outlast.notice.outbox import waiting
+from outlast.notice import background
+from outlast.notice.outbox import Outbox, waiting
 from outlast.rundir import RunDir
 
 ROOT = Path(__file__).parents[2]
@@ -201,3 +207,72 @@ def test_there_are_two_verbs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "flush" in capsys.readouterr().out
     assert commands.main(["mail", "fulsh"]) == 2
     assert "did you mean flush?" in capsys.readouterr().err
+
+
+# ── by any other verb ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def until_true(what: Callable[[], bool]) -> None:
+    until = time.monotonic() + 100
+    while not what() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert what()
+
+
+@pytest.fixture
+def login_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in background.IN_A_JOB:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", "/usr/local/bin:/usr/bin:/bin")
+
+
+def test_a_verb_that_a_person_types_sends_what_waits_and_does_not_wait_for_it(
+    fake: Fake, tmp_path: Path, login_node: None
+) -> None:
+    os.mkfifo(tmp_path / "gate")
+    run = a_run(fake, ONE, MAIL_COMMAND=f"cat {tmp_path}/gate >/dev/null; cat >{tmp_path}/got")
+    typed = [sys.executable, ROOT / "pyhelpers", "events", run.path]
+    done = subprocess.run(typed, capture_output=True, text=True, timeout=100)  # its pipes are closed, too
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (tmp_path / "got").exists()
+    (tmp_path / "gate").write_text("go\n")
+    until_true(lambda: waiting(run) == 0)
+    assert "it is stuck" in (tmp_path / "got").read_text()
+
+
+def test_what_goes_wrong_then_is_in_last_error_and_status_says_it(
+    fake: Fake, login_node: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = a_run(fake, ONE, MAIL_COMMAND="echo no route >&2; exit 1")
+    assert commands.main(["status", "r1"]) == 0
+    assert "mail   1 message waits to be sent\n" in capsys.readouterr().out
+    until_true(lambda: "no route" in Outbox(run).last_error())
+    assert commands.main(["status", "r1", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["messages"] == 1
+    assert told["mail_error"].endswith("the site's mail command: status 1: no route")
+    until_true(lambda: not list((run.path / "outbox").glob("*.claimed.*")))
+
+
+@pytest.mark.parametrize("name", background.IN_A_JOB)
+def test_in_a_job_verbs_send_nothing(fake: Fake, login_node: None, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    a_run(fake, ONE)
+    started: list[object] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda *words, **_: started.append(words))
+    assert commands.main(["summary", "r1"]) == 0
+    assert len(started) == 1
+    monkeypatch.setenv(name, "7")
+    assert commands.main(["summary", "r1"]) == 0
+    assert len(started) == 1
+
+
+def test_where_nothing_waits_or_the_run_is_somebody_elses_nothing_is_started(
+    fake: Fake, login_node: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = a_run(fake, ONE)
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("started"))
+    monkeypatch.setattr(os, "geteuid", lambda: os.stat(run.path).st_uid + 1)
+    assert not background.start(run, {})
+    monkeypatch.undo()
+    (run.path / "outbox/1700000000.7.1.mail").unlink()
+    assert not background.start(run, {})

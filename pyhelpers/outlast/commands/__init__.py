@@ -7,6 +7,7 @@ stands in VERBS, so that `outlast --help` need not import anything. A verb that 
 
 import difflib
 import importlib
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -63,6 +64,20 @@ def _run(verb: str, args: list[str]) -> int:
         # A folder that is closed, a disk that is full: no fault of ours, and a traceback would not say more.
         print(f"outlast: {f'{err.filename}: ' if err.filename else ''}{err.strerror or err}", file=sys.stderr)
         return 1
+    finally:
+        if verb != "mail":
+            _send_waiting()
+
+
+def _send_waiting() -> None:
+    """What jobs of these runs could not send goes from here, behind the verb's own output."""
+    common = sys.modules.get("outlast.commands._common")
+    for run in common.found if common else []:
+        from outlast.notice import background
+
+        background.start(run, os.environ)
+    if common:
+        common.found.clear()
 
 
 def typed(verb: str, function: Any) -> Callable[[list[str]], int]:

@@ -13,6 +13,7 @@ from outlast.commands.render import user_file
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The name of a run, or the path of its directory.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+found: list[rundir.RunDir] = []  # runs that this command is about
 AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 
@@ -22,7 +23,9 @@ def find_run(typed: str) -> rundir.RunDir:
     Raises: Refused: there is none.
     """
     where = [] if "/" in typed else places.of_runs(tree.root(), os.environ, user_file())
-    return rundir.find(typed, where)
+    run = rundir.find(typed, where)
+    found.append(run)
+    return run
 
 
 def ledger_of(run: rundir.RunDir) -> list[ledger.Event]:

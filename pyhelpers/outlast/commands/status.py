@@ -28,6 +28,7 @@ def _page(status: runstate.Status) -> str:
         ("chain", ", ".join(status.chain[-8:]) if status.chain else "no job yet"),
         ("why", status.reason),
         ("next", status.todo),
+        ("mail", _mail(status)),
     ]
     width = max(len(name) for name, _ in rows)
     return "\n".join(_printable(f"{name:<{width}}  {text}") for name, text in rows if text)
@@ -39,6 +40,13 @@ def _steps(status: runstate.Status) -> str:
     target = f" of {status.target_step}" if status.target_step else ""
     safe = f"; {status.durable_step} is safe" if status.durable_step else "; no checkpoint is safe yet"
     return f"{status.step}{target}{safe}"
+
+
+def _mail(status: runstate.Status) -> str:
+    if not status.messages:
+        return ""
+    wait = f"{status.messages} message{'s wait' if status.messages > 1 else ' waits'} to be sent"
+    return wait + (f"; the last try: {status.mail_error}" if status.mail_error else "")
 
 
 def _printable(text: str) -> str:
