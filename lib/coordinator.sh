@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 # lib/coordinator.sh - the Python that makes checkpoints durable (docs/sidecar.md), started, watched, listened to
 #
-# For storage on the nodes, with copier = "agents". Where there is no Python, or it fails again and again, lib/courier.sh copies by itself what
-# the first node has; where that is only a part of each checkpoint, Python is tried again each minute. All of it runs in the sidecar's process,
-# and ends with it.
+# For storage on the nodes. Where there is no Python, or it fails again and again, lib/courier.sh copies by itself what the
+# first node has; where that is only a part of each checkpoint, Python is tried again each minute. All of it runs in the
+# sidecar's process, and ends with it.
 #
 # Functions
 #   ol_coordinator_serves   is it at work (started now, or again)? 1: no, or not yet: Bash has to copy

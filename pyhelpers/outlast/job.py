@@ -19,7 +19,7 @@ class Checkpoint:
     keep: int = 3
     keep_best: int = 1
     keep_every: int = 0
-    copier: str = schema.choice("plain", "agents")  # plain: Bash, what the first node has
+    copier: str = schema.choice("agents", "plain")  # plain: Bash alone, what the first node has
     max_writers: int = 16
     memory_gib: int = 0  # of a node, where local_dir is its memory
     bandwidth_mib_s: int = 0
@@ -328,7 +328,7 @@ def _check_storage(job: Job, site: Site) -> None:
     if job.checkpoint.sharded and job.nodes > 1 and job.checkpoint.copier == "plain":
         raise Refused(
             f"preset {job.preset} writes parts of a checkpoint on many nodes, and copier = plain copies those of the "
-            "first node only; type --set checkpoint.copier=agents, or --set checkpoint.storage=shared"
+            'first node only; leave checkpoint.copier = "agents", or type --set checkpoint.storage=shared'
         )
 
 

@@ -18,7 +18,7 @@ def render(lab: Lab, *options: str, steps: int = 100, every: int = 20, nodes: in
     lab.write("sharded.py", text)
     command = f"python3 -u sharded.py {{ckpt_dir}} --steps {steps} --every {every}"
     words = ["preset=torchtitan", f"command={command}", f"nodes={nodes}", "ranks_per_node=1"]
-    words += [f"progress.target_step={steps}", "checkpoint.copier=agents", "deadline.startup_s=30", *options]
+    words += [f"progress.target_step={steps}", "deadline.startup_s=30", *options]
     lab.render(*(word for text in words for word in ("--set", text)))
 
 

@@ -10,7 +10,7 @@ from harness import Lab, wait_for
 
 @pytest.mark.only("slurm", "the PBS machine has no disks on its nodes")
 def test_they_are_hashed_by_python_and_by_bash_where_that_dies(lab: Lab) -> None:
-    lab.render("--set", "progress.target_step=300", "--set", "checkpoint.copier=agents")
+    lab.render("--set", "progress.target_step=300")
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
     host = lab.host_of(job)

@@ -30,8 +30,14 @@ REFUSED = [
     (("command=x --from={resume}",), "stands alone"),
     (("command=x {target_step}",), "progress.target_step=N too"),
     (("walltime_s=899",), "start-up 300 s, one checkpoint interval 300 s and margin 300 s are 900 s"),
-    (("preset=torchtitan",), "preset torchtitan writes parts .*copier=agents, or .*storage=shared"),
-    (("checkpoint.stage_in=own-shards",), "stage_in = own-shards needs .*copier=agents"),
+    (("preset=torchtitan", "checkpoint.copier=plain"), '.*copier = "agents", or .*storage=shared'),
+    (
+        (
+            "checkpoint.stage_in=own-shards",
+            "checkpoint.copier=plain",
+        ),
+        "stage_in = own-shards needs .*copier=agents",
+    ),
     (("preset=torchrun", "command=torchrun --max_restarts 3 t.py"), "command has --max-restarts"),
     (("preset=torchrun", "command=torchrun --max-restarts=3 t.py"), "command has --max-restarts"),
     (("env.WANDB_API_KEY=1",), "env.WANDB_API_KEY looks like a secret: .*setup = "),
@@ -121,7 +127,7 @@ def test_check_takes_online_without_a_proxy_where_none_is_needed(tmp_path: Path)
     check(tmp_path, "online=true", site=trees.SITE.replace("[queues.batch]", "internet = true\n\n[queues.batch]", 1))
 
 
-@pytest.mark.parametrize("typed", [("checkpoint.copier=agents",), ("nodes=1",)])
+@pytest.mark.parametrize("typed", [(), ("checkpoint.copier=plain", "nodes=1")])
 def test_check_takes_a_sharded_preset_where_all_its_parts_are_seen(tmp_path: Path, typed: tuple[str, ...]) -> None:
     check(tmp_path, "preset=torchtitan", *typed)
 
