@@ -72,6 +72,13 @@ def lives(process: str) -> bool:
         return False
 
 
+def until_true(what: Callable[[], bool]) -> None:
+    until = time.monotonic() + 100
+    while not what() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert what()
+
+
 ONE = MESSAGE.replace("X-Outlast-Hooks: team\n", "")
 
 
@@ -168,6 +175,27 @@ def test_mail_toml_that_others_can_read_is_named_and_sendmail_sends(
     assert [path.name for path in (run.path / "outbox").glob("*.mail")] == ["1700000000.7.1~mail.mail"]
 
 
+def test_whoever_is_killed_in_the_middle_loses_nothing(fake: Fake, node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    with post() as mails:
+        account(node, f"[smtp]\nhost='127.0.0.1'\nport={mails.port}\nsecurity='none'\n")
+        run = a_run(fake, ONE)
+        for number in range(2, 41):
+            text = ONE.replace("Subject:", f"X-Outlast-Fingerprint: {number}\nSubject: {number}")
+            (run.path / f"outbox/1700000000.7.{number}.mail").write_text(text)
+        for kill_at in range(1, 33, 6):
+            child = subprocess.Popen([sys.executable, ROOT / "pyhelpers", "mail", "flush", run.path])
+            until_true(lambda at=kill_at, child=child: len(mails.mails) >= at or child.poll() is not None)  # type: ignore[misc]
+            child.kill()
+            child.wait()
+            for claim in (run.path / "outbox").glob("*.claimed.*"):
+                claim.rename(f"{str(claim).rpartition('.')[0]}.1700000000")  # some minutes later
+        assert commands.main(["mail", "flush", "r1"]) == 0
+        assert waiting(run) == 0
+    assert len({mail["Message-ID"] for mail in mails.mails}) == 40
+    assert len(mails.mails) <= 40 + 6  # each death may leave one of which nobody knows whether it was taken
+
+
 # ── outlast mail test ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -210,13 +238,6 @@ def test_there_are_two_verbs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 # ── by any other verb ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def until_true(what: Callable[[], bool]) -> None:
-    until = time.monotonic() + 100
-    while not what() and time.monotonic() < until:
-        time.sleep(0.05)
-    assert what()
 
 
 @pytest.fixture
@@ -273,6 +294,21 @@ def test_where_nothing_waits_or_the_run_is_somebody_elses_nothing_is_started(
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("started"))
     monkeypatch.setattr(os, "geteuid", lambda: os.stat(run.path).st_uid + 1)
     assert not background.start(run, {})
-    monkeypatch.undo()
+    monkeypatch.setattr(os, "geteuid", lambda: os.stat(run.path).st_uid)
+    run.script.chmod(0o770)  # somebody of the group may have put a command of theirs there
+    assert not background.start(run, {})
+    run.script.chmod(0o700)
     (run.path / "outbox/1700000000.7.1.mail").unlink()
     assert not background.start(run, {})
+
+
+@pytest.mark.parametrize("verb", ["flush", "test"])
+def test_a_command_that_others_may_have_written_is_not_run(
+    fake: Fake, node: Path, verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mailer(node, "relay")
+    run = a_run(fake, ONE, MAIL_TO="ada@example.org", MAIL_COMMAND="relay")
+    run.script.chmod(0o770)
+    assert commands.main(["mail", verb, "r1"]) == 1
+    assert "can be changed by others" in capsys.readouterr().err
+    assert not (node / "got").exists()

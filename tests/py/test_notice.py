@@ -1,5 +1,6 @@
 """From RUN/outbox/ to mailboxes and webhooks: nothing is lost, nothing is told twice."""
 
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
@@ -210,6 +211,24 @@ def test_a_file_that_is_no_message_is_left_alone(house: House) -> None:
     (house.run.path / "outbox/1700.link.mail").symlink_to("/etc/hostname")
     assert house.flush() == Outcome(0, 0, [])
     assert house.friends.got == []
+
+
+def test_a_full_disk_takes_part_in_nothing(house: House) -> None:
+    """No byte can be written, and all the same each channel is told once."""
+    name = house.message(hooks="team")
+    house.friends.fail = {"hook-team"}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        assert house.flush().errors == ["hook-team is away"]
+        assert house.files == [name.replace(".mail", "~mail.mail")]
+        house.friends.fail = set()
+        house.flush()
+        house.flush()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [channel for channel, _ in house.friends.got] == ["mail", "hook-team"]
+    assert house.sent == [name]
 
 
 # ── several senders ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from outlast import commands, schema, toml
+from outlast import commands, rundir, schema, toml
 from outlast.commands import _common
 from outlast.commands.render import user_file
 from outlast.job import Mail
@@ -46,7 +46,7 @@ def _overview() -> str:
 
 def flushed(run: _common.RunArgument, limit: Limit = int(flush.LIMIT_S)) -> None:
     """Send what waits in a run's outbox (jobs and other verbs do)."""
-    found = _common.find_run(run)
+    found = _mine(run)
     outcome = flush.flush(found, _senders(found.setting("MAIL_COMMAND")), limit)
     held = f", {outcome.held_back} held back for a later mail" if outcome.held_back else ""
     typer.echo(f"mail of {found.name}: {outcome.sent} sent{held}")
@@ -57,7 +57,7 @@ def flushed(run: _common.RunArgument, limit: Limit = int(flush.LIMIT_S)) -> None
 
 def test(run: AnyRun = "", to: To = "") -> None:
     """Send a message by each way that is set up, and say what happened."""
-    found = _common.find_run(run) if run else None
+    found = _mine(run) if run else None
     whom, hooks, site = _of_run(found) if found else _of_user()
     whom = _checked(to) if to else whom
     ways = senders.channels(whom, hooks)
@@ -67,6 +67,13 @@ def test(run: AnyRun = "", to: To = "") -> None:
     told = [_tried(by, channel, _greeting(found, whom)) for channel in ways]
     if not all(told):
         raise typer.Exit(1)
+
+
+def _mine(typed: str) -> RunDir:
+    """The run; its script names a command that is about to run as us."""
+    found = _common.find_run(typed)
+    rundir.check_owner(found, os.geteuid())
+    return found
 
 
 def _checked(text: str) -> tuple[str, ...]:

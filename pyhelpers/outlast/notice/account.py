@@ -79,7 +79,7 @@ def _check_texts(table: dict[str, object], path: Path) -> None:
 
 def _check(account: Account, path: Path) -> None:
     smtp = account.smtp
-    if smtp.host and not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[?[0-9a-fA-F:]+\]?", smtp.host):
+    if smtp.host and not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9a-fA-F:]+", smtp.host):
         raise Refused(f"{path}: smtp.host {smtp.host!r} is no name of a host; the port goes into smtp.port")
     if not 0 < smtp.port < 65536:
         raise Refused(f"{path}: smtp.port {smtp.port} is no port; 587 and 465 are usual")

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import outlast
+from outlast import rundir
 from outlast.notice.outbox import waiting
 from outlast.rundir import RunDir
 
@@ -40,7 +41,9 @@ def start(run: RunDir, env: Mapping[str, str]) -> bool:
 
 
 def _is_ours(run: RunDir) -> bool:
+    """Could nobody else have written what the run's script says, or its messages?"""
     try:
-        return (run.path / "outbox").stat().st_uid == os.geteuid()
-    except OSError:
+        rundir.check_owner(run, os.geteuid())
+    except rundir.RunDirError:
         return False
+    return True

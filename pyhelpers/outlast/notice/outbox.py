@@ -119,14 +119,17 @@ class Outbox:
     def failed(self, why: str) -> None:
         """Leave one line about what went wrong, or take the last one away."""
         file = self.folder / "last-error"
-        with suppress(OSError):
+        new = file.with_name(f".last-error.{os.getpid()}")
+        try:
             if why:
-                new = file.with_name(f".last-error.{os.getpid()}")
                 stamp = time.strftime("%Y-%m-%d %H:%M:%S %Z")
                 new.write_text(f"{stamp} {os.uname().nodename}: {why}\n", encoding="utf-8")
                 new.replace(file)
             else:
                 file.unlink(missing_ok=True)
+        except OSError:
+            with suppress(OSError):
+                new.unlink(missing_ok=True)
 
     def last_error(self) -> str:
         """That line, or nothing."""
