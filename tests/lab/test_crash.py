@@ -8,7 +8,7 @@ from harness import Lab
 
 def test_a_crash_by_code_is_relaunched_in_the_same_job(lab: Lab) -> None:
     lab.faults({"kind": "exit", "rank": 1, "step": 50, "code": 3, "once": "crashed"})
-    lab.render()
+    lab.render("--set", "mail.to=alice")
     job = lab.submit()
     lab.finish()
     assert lab.endings() == ["crash", "done"]
@@ -24,6 +24,9 @@ def test_a_crash_by_code_is_relaunched_in_the_same_job(lab: Lab) -> None:
     assert "Done:         launched again in the same job" in report
     assert "=== Finished: Job" in (lab.folder / f"reports/{job}.0.2.txt").read_text()
     assert "finished</span>" in (lab.folder / "report.html").read_text()
+    crashed, finished = lab.mails()
+    assert "rapid crash" in crashed and f"=== Crash Report: Job {job} ===" in crashed
+    assert "finished" in finished and "=== Finished: Job" in finished
 
 
 def test_a_segmentation_fault_of_one_rank_is_told_from_its_peers_deaths(lab: Lab) -> None:
