@@ -26,7 +26,7 @@
 # Reads    OUTLAST_CKPT_DIR OUTLAST_CKPT_PREFIX OUTLAST_CKPT_COMPLETE OUTLAST_CKPT_QUIET_S OUTLAST_CKPT_KEEP
 #          OUTLAST_CKPT_KEEP_BEST OUTLAST_CKPT_KEEP_EVERY OUTLAST_STORAGE OUTLAST_SHARDED OUTLAST_NODES OUTLAST_RUN_DIR OUTLAST_JOB_ID OUTLAST_GENERATION
 #          OUTLAST_RANKS_PER_NODE OUTLAST_NODE_LIST OUTLAST_VERSION
-# Needs    log, bounded, ledger, py
+# Needs    log, bounded, ledger, py, hook
 # Sourcing it defines the functions above and does nothing else.
 
 # On a node a link is ours (ol_checkpoint_arrange): it leads to a durable one, on a file system that may hang, so nobody
@@ -226,12 +226,12 @@ _ol_checkpoint_sweep() { # CHECKPOINTS PREFIX
 # Only what has a manifest of ours is removed; renamed first, so that a half removed one is never offered. Two stay
 # whatever is asked for: the newest may turn out to be damaged. So does what a person has pinned (outlast ckpt pin), and
 # what Python wanted to keep when it last decided, the best one for example.
-_ol_checkpoint_thin() { # CHECKPOINTS PREFIX KEEP EVERY
+_ol_checkpoint_thin() { # CHECKPOINTS PREFIX KEEP EVERY READING
   local step name
   cd "$1" || return
   _ol_checkpoint_marked "$2" | tail -n "+$((($3 > 2 ? $3 : 2) + 1))" | while read -r step name; do
     [[ ! -e .$name.pinned ]] || continue
-    (($4 == 0 || step % $4 > 0)) || continue
+    ((($4 == 0 || step % $4 > 0) && step != $5)) || continue
     ! grep -qsxF -e "$name" .kept || continue
     rm -f ".$name.MANIFEST.json"
     mv "$name" ".trash-$name" && rm -rf ".trash-$name"
@@ -241,14 +241,15 @@ _ol_checkpoint_thin() { # CHECKPOINTS PREFIX KEEP EVERY
 # Python knows the losses (docs/checkpoints.md, "What stays"). A file system that it waited for in vain will not answer us
 # either, and what is another job's now (3) is left alone.
 ol_checkpoint_prune() {
-  local count status=0
+  local count reading status=0
+  reading=$(ol_hook_reading)
   count=$(_ol_checkpoint_child ol_bounded_print 600 _ol_checkpoint_sweep "$OUTLAST_RUN_DIR/checkpoints" "$OUTLAST_CKPT_PREFIX") || return
   ((count > OUTLAST_CKPT_KEEP)) || return 0
   ol_py_ask 600 sidecar prune "$OUTLAST_RUN_DIR" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_CKPT_KEEP" "$OUTLAST_CKPT_KEEP_BEST" \
-    "$OUTLAST_CKPT_KEEP_EVERY" "$OUTLAST_JOB_ID" "$OUTLAST_GENERATION" >/dev/null || status=$?
+    "$OUTLAST_CKPT_KEEP_EVERY" "$OUTLAST_JOB_ID" "$OUTLAST_GENERATION" ${reading:+"$reading"} >/dev/null || status=$?
   [[ $status != 0 && $status != 3 && $status != 124 ]] || return "$status"
   _ol_checkpoint_child ol_bounded 600 _ol_checkpoint_thin "$OUTLAST_RUN_DIR/checkpoints" "$OUTLAST_CKPT_PREFIX" \
-    "$OUTLAST_CKPT_KEEP" "$OUTLAST_CKPT_KEEP_EVERY"
+    "$OUTLAST_CKPT_KEEP" "$OUTLAST_CKPT_KEEP_EVERY" "${reading:--1}"
 }
 
 _ol_checkpoint_banish() { # NAME WHY

@@ -25,6 +25,7 @@
 # attempt.2.log is RUN/logs/JOB.RESTART.2.log, job.log is RUN/logs/JOB.RESTART.log
 _ol_courier_log_name() {
   local name=${1##*/}
+  [[ $name != on_durable* ]] || name=.$name
   name=${name#job}
   name=${name#attempt}
   printf '%s\n' "$OUTLAST_RUN_DIR/logs/$OUTLAST_JOB_ID.$OUTLAST_RESTART$name"
@@ -33,7 +34,7 @@ _ol_courier_log_name() {
 # A log's copy is continued at its own length, so an append whose end is not known does no harm.
 ol_courier_log() {
   local log size name
-  for log in "$OUTLAST_STATE"/job.log "$OUTLAST_LOCAL"/attempt.*.log; do
+  for log in "$OUTLAST_STATE"/job.log "$OUTLAST_LOCAL"/{attempt,on_durable}.*.log; do
     size=$(stat -c %s "$log" 2>/dev/null) || continue
     ((size > ${OL_COURIER_SENT[${log##*/}]:-0})) || continue
     name=$(_ol_courier_log_name "$log")

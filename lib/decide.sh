@@ -6,6 +6,7 @@
 #                           acts: hold, successor, removal of one
 #   ol_decide_leave WHY     this job has nothing to do here
 #   ol_decide_hold WHY      the run needs a person
+#   ol_decide_write_hold WHY TODO   no further job may start
 #
 # then: relaunch, submit, hold, stop (no further job, nothing is wrong), finish, leave
 # Sets     OUTLAST_THEN OUTLAST_WHY
@@ -132,16 +133,19 @@ ol_decide_leave() {
 
 # control/hold keeps further jobs from starting; the first line says why, the second how to go on. In control/ the
 # group may write, links too: so the file is made elsewhere and moved there.
+ol_decide_write_hold() { # WHY TODO
+  # shellcheck disable=SC2016 # expanded by the child
+  ol_shared bash -c 'umask 027; printf "%s\n%s\n" "$2" "$3" >"$1/.hold" && mv -fT "$1/.hold" "$1/control/hold"' _ \
+    "$OUTLAST_RUN_DIR" "$1" "$2"
+}
+
 ol_decide_hold() {
   local todo why=${1//$'\n'/ } news=held
   todo=$(ol_successor_command)
   OUTLAST_THEN=hold OUTLAST_WHY=$why
   ol_log_error "held: $why; when it is mended: $todo"
   ol_ledger_add held why="$why" todo="$todo"
-  # shellcheck disable=SC2016 # expanded by the child
-  [[ $OUTLAST_CLASS == stopped ]] ||
-    ol_shared bash -c 'umask 027; printf "%s\n%s\n" "$2" "$3" >"$1/.hold" && mv -fT "$1/.hold" "$1/control/hold"' _ \
-      "$OUTLAST_RUN_DIR" "$why" "$todo"
+  [[ $OUTLAST_CLASS == stopped ]] || ol_decide_write_hold "$why" "$todo"
   [[ $OUTLAST_CLASS != early_exit ]] || news=early_exit
   ol_mail_send "$news" "held" "$why"$'\n'"To go on: $todo"
 }

@@ -2,7 +2,7 @@
 # lib/guard.sh - when a run must not simply go on
 #
 # Functions; each returns 0 when it is fine to go on and 1 with OUTLAST_WHY set when not
-#   ol_guard_may_start      before anything else: finished? stopped? held? parent cancelled? stuck? budget?
+#   ol_guard_may_start      before anything else: finished? stopped? held? parent cancelled? a bad score? stuck? budget?
 #   ol_guard_may_repeat     before a relaunch or a successor after this failure: G1, G2, G4
 #   ol_guard_delay_s        print how long to wait before the next try (G3), 0 for none
 # The last two count the ending at hand, which is not in the ledger yet.
@@ -12,7 +12,7 @@
 # Sets     OUTLAST_WHY, OUTLAST_HOLD (1: the reason is one to hold the run for, not only to leave)
 # Reads    OUTLAST_STUCK_JOBS OUTLAST_SAME_FAILURE OUTLAST_RAPID_S OUTLAST_RAPID_WAIT_S OUTLAST_MAX_JOBS
 #          OUTLAST_MAX_NODE_HOURS OUTLAST_END_DATE OUTLAST_PARENT OUTLAST_RUN_DIR
-# Needs    log, bounded, history, run
+# Needs    log, bounded, history, run, hook
 # Sourcing it defines the functions above and does nothing else.
 
 # What people or earlier jobs left in the run's folder. Status 2: no answer.
@@ -42,6 +42,13 @@ _ol_guard_parent() {
   done
   [[ $end == cancelled || $state == *verdict=cancelled* ]] || return 0
   OUTLAST_WHY="somebody cancelled job $OUTLAST_PARENT, whose successor this is"
+  OUTLAST_HOLD=1
+  return 1
+}
+
+_ol_guard_scores() {
+  OUTLAST_WHY=$(ol_hook_judge)
+  [[ -n $OUTLAST_WHY ]] || return 0
   OUTLAST_HOLD=1
   return 1
 }
@@ -78,7 +85,7 @@ _ol_guard_stuck() { # DURABLE_STEP
 ol_guard_may_start() {
   OUTLAST_WHY='' OUTLAST_HOLD=''
   _ol_guard_wishes || return
-  _ol_guard_parent && _ol_guard_budget && _ol_guard_stuck "$OUTLAST_DURABLE_STEP"
+  _ol_guard_parent && _ol_guard_scores && _ol_guard_budget && _ol_guard_stuck "$OUTLAST_DURABLE_STEP"
 }
 
 ol_guard_may_repeat() {

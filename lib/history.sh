@@ -12,6 +12,8 @@
 #   ol_history_node_hours       how many node hours they took, whole numbers
 #   ol_history_end JOB          the class in which that job ended, or nothing
 #   ol_history_durable          the newest step that the run has made durable, or nothing
+#   ol_history_since_hook       how many steps became durable since the on_durable command has run
+#   ol_history_resumed_s        when a person last said go on, UTC seconds since 1970, else 0
 #   ol_history_margin_s         the margin of the last job that was cut off at its walltime, else 0
 #
 # A `resumed` event (somebody looked and said go on) starts the counts anew.
@@ -112,6 +114,17 @@ ol_history_durable() {
     event == "resumed" { step = "" }
     event == "checkpoint_durable" { step = get("step") }
     END { if (step != "") print step }'
+}
+
+ol_history_since_hook() {
+  _ol_history_awk '
+    event == "on_durable" { count = 0; split("", had) }
+    event == "checkpoint_durable" && !had[get("step")]++ { count++ }
+    END { print count + 0 }'
+}
+
+ol_history_resumed_s() {
+  _ol_history_awk 'event == "resumed" { t = get("t") } END { print t + 0 }'
 }
 
 ol_history_margin_s() {

@@ -7,7 +7,7 @@
 #   ol_main_attempt    one launch, from the choice of a checkpoint to the decision what follows
 #
 # Sets     OUTLAST_PARENT OUTLAST_DURABLE_AT_START OUTLAST_DURABLE_STEP OUTLAST_GENERATION_MINE OUTLAST_MARGIN_S
-# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, attempt, watch, ending, decide, successor, mail, py, report
+# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, attempt, watch, ending, decide, successor, mail, py, report, hook
 # Sourcing it defines the functions above and does nothing else.
 
 # A frozen file system thaws, mostly. After half an hour the nodes are given back and a later job tries again.
@@ -162,6 +162,7 @@ ol_main_open() {
     durable_step:="$OUTLAST_DURABLE_AT_START" generation:="$((10#$OUTLAST_GENERATION))" version="$OUTLAST_VERSION"
   { ol_py_install >/dev/null && ol_mail_finish 40; } & # nobody waits for the reports' tools, and for older messages
   ol_run_note_sources &
+  ol_hook_start
   _ol_main_prepare
 }
 

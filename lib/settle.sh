@@ -5,7 +5,7 @@
 #   ol_settle               once, after the decision. Sets OUTLAST_EXIT, the script's exit status
 #   ol_settle_unexpected    EXIT trap: an exit without a decision is the class `internal`, and still decides
 #
-# Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, py, report
+# Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, py, report, hook
 # Sourcing it defines the functions above and does nothing else.
 
 # Seconds that may still be used: until KILL when the scheduler has sent TERM, else until the allocation ends,
@@ -59,6 +59,7 @@ _ol_settle_finish() {
   ol_shared touch "$OUTLAST_RUN_DIR/finished"
   ol_ledger_add finished step:="${OUTLAST_STEP:-$durable}"
   ol_log_info "finished"
+  ol_hook_finish "$(_ol_settle_left)"
   ol_mail_send finished "finished" "The run is finished; its last checkpoint is $OUTLAST_RUN_DIR/checkpoints/$OUTLAST_CKPT_PREFIX$durable"
 }
 
@@ -99,6 +100,7 @@ ol_settle() {
       _ol_settle_output
       [[ $OUTLAST_THEN != finish ]] || _ol_settle_finish
     fi
+    ol_hook_stop
     _ol_settle_cancelled
     _ol_settle_report
     _ol_settle_cancelled

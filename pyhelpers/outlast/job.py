@@ -19,6 +19,11 @@ class Checkpoint:
     keep: int = 3
     keep_best: int = 1
     keep_every: int = 0
+    on_durable: tuple[str, ...] = schema.words()
+    on_durable_every: int = 1
+    on_durable_limit_s: int = 600
+    score_min: str = ""
+    score_max: str = ""
     copier: str = schema.choice("agents", "plain")  # plain: Bash alone, what the first node has
     max_writers: int = 16
     memory_gib: int = 0  # of a node, where local_dir is its memory
@@ -163,6 +168,7 @@ def check(job: Job, site: Site, preset: Preset) -> None:
     _check_scheduler(job, site)
     _check_directives(job)
     _check_command(job)
+    _check_on_durable(job)
     _check_operators(job)
     _check_progress(job)
     _check_restarts(job)
@@ -270,16 +276,31 @@ def _check_command(job: Job) -> None:
             raise Refused(f"command has {word!r}; {{resume}} stands alone, the preset makes words of it")
 
 
+def _check_on_durable(job: Job) -> None:
+    known = ("{checkpoint}", "{step}", "{score}", "{run}")
+    for word in job.checkpoint.on_durable:
+        for name in re.findall(r"\{[a-z_]+\}", word):
+            if name not in known:
+                raise Refused(f"checkpoint.on_durable has {name}{nearest(name, list(known))}")
+    if job.checkpoint.on_durable_every < 1 or job.checkpoint.on_durable_limit_s < 1:
+        raise Refused("checkpoint.on_durable_every and checkpoint.on_durable_limit_s take at least 1")
+    for key in ("score_min", "score_max"):
+        bound = getattr(job.checkpoint, key)
+        if bound and not re.fullmatch(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?", bound):
+            raise Refused(f'checkpoint.{key} {bound!r} is no number; write it as a text: {key} = "0.35"')
+
+
 _OPERATORS = ("|", "|&", "||", "&&", "&", ";", ">", ">>", "<", "<<", "2>", "2>&1", "&>", ">&2")
 
 
 def _check_operators(job: Job) -> None:
-    for word in job.command:
-        if word in _OPERATORS:
-            raise Refused(
-                f"command has the word {word}, and no shell runs it; put it into a script, or type "
-                f"command = \"bash -c '... {word} ...'\""
-            )
+    for key, words in (("command", job.command), ("checkpoint.on_durable", job.checkpoint.on_durable)):
+        for word in words:
+            if word in _OPERATORS:
+                raise Refused(
+                    f"{key} has the word {word}, and no shell runs it; put it into a script, or type "
+                    f"{key.rpartition('.')[2]} = \"bash -c '... {word} ...'\""
+                )
 
 
 def _check_progress(job: Job) -> None:

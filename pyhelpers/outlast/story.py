@@ -120,6 +120,12 @@ def _why(event: Event) -> str:
     return f": {event.text('why')}" if event.text("why") else ""
 
 
+def _on_durable(who: str, event: Event) -> str:
+    score = f", score {event.text('score')}" if event.text("score") else ""
+    failed = f": status {event.text('code')}" if event.number("code") else ""
+    return f"{who} ran the on_durable command on step {event.text('step')}{failed}{score}"
+
+
 _PINS = {
     "written": "wrote down what the run trains with (pins.toml)",
     "accepted": "what the run trains with has changed, and that is right",
@@ -135,6 +141,7 @@ _STORIES: dict[str, Callable[[str, Event], str]] = {
     "checkpoint_local": lambda who, e: f"{who} saved step {e.text('step')} on its node",
     "checkpoint_durable": lambda who, e: f"{who} has step {e.text('step')} safe in the run directory",
     "branched": lambda who, e: f"{who} starts from step {e.text('step')} of {e.text('from')}",
+    "on_durable": _on_durable,
     "pins": lambda who, e: f"{who}: {_PINS.get(e.text('answer'), e.text('answer'))}",
     "loss_bad": lambda who, e: f"{who} finds the loss wrong from step {e.text('step')} on{_why(e)}",
     "loss_good": lambda who, e: f"{who} finds the loss well again from step {e.text('step')} on",

@@ -10,6 +10,7 @@ from outlast import ledger
 from outlast.checkpoint import manifest
 from outlast.checkpoint.retention import Held, Policy
 from outlast.sidecar import publish, retain
+from outlast.sidecar.settings import State
 
 GENERATION = "000003"
 
@@ -101,6 +102,13 @@ def test_what_is_read_or_resumed_from_stays(run: Path) -> None:
     assert prune(run, reading=(70,)) == ["step-50", "step-80"]
     ledger.append(run / "events.jsonl", event(9, "7 first_step step=61"))
     assert prune(run) == ["step-60"]
+
+
+def test_the_command_that_reads_one_says_so_in_the_jobs_state(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    assert state.reading() == ()
+    (tmp_path / "hook").write_text("60 4711\n")
+    assert state.reading() == (60,)
 
 
 def test_a_job_that_lost_the_run_removes_nothing(run: Path) -> None:

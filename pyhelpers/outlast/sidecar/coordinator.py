@@ -348,7 +348,8 @@ class Coordinator:
         self._tidy(transfer.step)
         s = self.settings
         run = retain.Run(s.run_dir, s.prefix, s.job, s.generation)
-        self._start(lambda: retain.prune(run, s.keep), self._pruned)
+        reading = self.state.reading()
+        self._start(lambda: retain.prune(run, s.keep, reading), self._pruned)
 
     def _pruned(self, child: Child) -> None:
         if child.error:

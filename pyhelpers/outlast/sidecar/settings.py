@@ -135,6 +135,10 @@ class State:
         words = self.words("sources")
         return (words[0], words[1] != "0") if len(words) == 2 else ("", None)
 
+    def reading(self) -> tuple[int, ...]:
+        """The step that the on_durable command is reading now (lib/hook.sh), if it runs."""
+        return tuple(int(word) for word in self.words("hook")[:1] if word.isdecimal())
+
     def durable_step(self) -> int:
         """The newest step that is durable; -1: none."""
         words = self.words("durable_step")

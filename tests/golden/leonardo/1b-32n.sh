@@ -64,6 +64,11 @@ OUTLAST_CKPT_QUIET_S=30
 OUTLAST_CKPT_KEEP=3
 OUTLAST_CKPT_KEEP_BEST=1
 OUTLAST_CKPT_KEEP_EVERY=0
+OUTLAST_ON_DURABLE=()
+OUTLAST_ON_DURABLE_EVERY=1
+OUTLAST_ON_DURABLE_LIMIT_S=600
+OUTLAST_SCORE_MIN=''
+OUTLAST_SCORE_MAX=''
 OUTLAST_CKPT_COPIER='agents'
 OUTLAST_CKPT_WRITERS=16
 OUTLAST_CKPT_MEMORY_GIB=0
@@ -126,11 +131,11 @@ main() {
 #   OUTLAST_STATE     in that folder on the first node: this job's state and its own log
 # What follows: the parts of main; this job and its site; the tools, a file each ("# lib/NAME.sh -"):
 #   an attempt   attempt pins watch stop ending decide guard successor settle
-#   beside it    deadline pulse courier coordinator checkpoint progress lease run history ledger
+#   beside it    deadline pulse courier hook coordinator checkpoint progress lease run history ledger
 #   below them   environment shim mail report py bounded log scheduler/slurm
 
 # lib/main.sh - the parts of a job's story, in the order in which main tells them
-# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, attempt, watch, ending, decide, successor, mail, py, report
+# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, attempt, watch, ending, decide, successor, mail, py, report, hook
 
 # ---- this job and this site -------------------------------------------------------------------------
 # Variables of the job file and its preset.
@@ -181,13 +186,13 @@ ol_site_env() {
 # Needs    log, bounded, ledger, history, guard, successor, deadline, ending, checkpoint, courier, mail, run, lease
 
 # lib/guard.sh - when a run must not simply go on
-# Needs    log, bounded, history, run
+# Needs    log, bounded, history, run, hook
 
 # lib/successor.sh - the next job of the chain
 # Needs    log, bounded, ledger, history, deadline, run, lease
 
 # lib/settle.sh - the job's last minutes: drain, finish, report, let go
-# Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, py, report
+# Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, py, report, hook
 
 # lib/deadline.sh - when training must stop, kept by a process of its own
 # Needs    log, bounded
@@ -198,11 +203,14 @@ ol_site_env() {
 # lib/courier.sh - what goes between the node and the shared file system while training runs
 # Needs    log, bounded, ledger, lease, checkpoint, coordinator, mail
 
+# lib/hook.sh - the user's command on every k-th durable checkpoint, and the scores that hold a run (docs/on-durable.md)
+# Needs    log, bounded, ledger, history, checkpoint, attempt, decide, mail, successor
+
 # lib/coordinator.sh - the Python that makes checkpoints durable (docs/sidecar.md), started, watched, listened to
 # Needs    log, bounded, ledger, checkpoint, environment, py
 
 # lib/checkpoint.sh - checkpoints: node-local while training, durable beside it
-# Needs    log, bounded, ledger, py
+# Needs    log, bounded, ledger, py, hook
 
 # lib/stage.sh - the chosen checkpoint, and no other, in sight of the trainer on every node
 # Needs    log, bounded, ledger, mail, checkpoint, attempt
