@@ -118,6 +118,15 @@ def test_secrets_and_what_a_terminal_would_act_on_are_not_sent(house: House) -> 
     assert "\x1b" not in letter.body
 
 
+def test_what_is_for_programs_is_not_in_a_letter(house: House) -> None:
+    house.message(
+        "outlast: rank 1 on n1 ended with code 3 at 1796008680; the next attempt comes in 60 s\noutlast resume r1"
+    )
+    house.flush()
+    expected = "rank 1 on n1 ended with code 3; the next attempt comes in 60 s\noutlast resume r1"
+    assert house.mails[0].text.strip() == expected
+
+
 @pytest.mark.parametrize("end", ["\r", "\r\n", "\v", "\f", "\x1c", "\x85", "\u2028"])
 def test_no_line_end_reaches_a_header(house: House, end: str) -> None:
     house.message(

@@ -1,6 +1,7 @@
 """What is sent: the newest of some messages that say the same, with its report, and a line for each of the others."""
 
 import hashlib
+import re
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -62,7 +63,7 @@ def letter(run: RunDir, messages: list[tuple[str, Message]]) -> Letter:
         newest.at,
         newest.to,
         masked(one_line(newest.subject)) + (f" (and {more} before)" if more else ""),
-        _clean(newest.text),
+        _clean(_for_people(newest.text)),
         _report(run, newest.attempt),
         others,
     )
@@ -104,11 +105,16 @@ def _thread(run: RunDir) -> str:
 
 def _line(message: Message) -> str:
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(message.at))
-    return _clean(f"{when}  {one_line(message.text.strip().partition(chr(10))[0])}")
+    return _clean(f"{when}  {one_line(_for_people(message.text.strip().partition(chr(10))[0]))}")
 
 
 def _clean(text: str) -> str:
     return "\n".join(printable(line) for line in masked(text).split("\n"))
+
+
+def _for_people(text: str) -> str:
+    """The message without what the ranks' shim wrote for programs, as story.plain does it with evidence alone."""
+    return re.sub(r"\boutlast: (?=rank \d)|(?<=[A-Z0-9]) at \d{10}(?=;|$)", "", text, flags=re.M)
 
 
 def _report(run: RunDir, attempt: str) -> str:
