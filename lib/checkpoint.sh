@@ -18,6 +18,8 @@
 #   ol_checkpoint_quarantine PATH WHY take a durable one out of use
 #   ol_checkpoint_drop_torn           shared storage: move what never got complete to quarantine/
 #   ol_checkpoint_attempt             in a process that outlives launches: which one is the last
+#   ol_checkpoint_facts PATH          print the first line of its manifest
+#   ol_checkpoint_point DIR PREFIX NAME   let the file by which a trainer finds its checkpoint name this one (empty: none)
 #   ol_checkpoint_arrange SRC DIR PREFIX all|none   on a node: let DIR hold SRC's checkpoint and no other, as a copy or a link
 #
 # Files    OUTLAST_STATE/ranks     `running`, or `ended EPOCH CODE`; written by lib/attempt.sh and lib/watch.sh
@@ -109,11 +111,12 @@ ol_checkpoint_attempt() {
 
 # What made a checkpoint, as JSON fields: what is not known is null or empty.
 _ol_checkpoint_origin() {
-  local commit='' changes='' parent='' hosts=${OUTLAST_NODE_LIST:-} _
+  local commit='' changes='' parent='' ranks=$((OUTLAST_NODES * OUTLAST_RANKS_PER_NODE)) hosts=${OUTLAST_NODE_LIST:-} _
   [[ $OUTLAST_STORAGE == shared ]] || hosts=${hosts%%,*}
   read -r commit changes 2>/dev/null <"$OUTLAST_STATE/sources"
   { read -r _ && IFS= read -r parent; } 2>/dev/null <"$OUTLAST_STATE/attempt"
-  ol_ledger_json world_size:="$((OUTLAST_NODES * OUTLAST_RANKS_PER_NODE))" commit="$commit" dirty:="${changes:+$((changes > 0))}" parent="$parent"
+  # What a job finds at its start, another launch has written.
+  ol_ledger_json world_size:="$ranks" ranks:="${OUTLAST_NODE_LIST:+$ranks}" commit="$commit" dirty:="${changes:+$((changes > 0))}" parent="$parent"
   printf ',"hosts":[%s],"versions":{"outlast":"%s"}' "${hosts:+\"${hosts//,/\",\"}\"}" "$OUTLAST_VERSION"
 }
 
@@ -143,6 +146,30 @@ _ol_checkpoint_found() {
 _ol_checkpoint_paper() {
   local name=${1##*/}
   if [[ -d $1 ]]; then printf '%s\n' "$1/MANIFEST.json"; else printf '%s\n' "${1%"$name"}.$name.MANIFEST.json"; fi
+}
+
+_ol_checkpoint_head() { head -n 1 "$(_ol_checkpoint_paper "$1")"; }
+ol_checkpoint_facts() {
+  _ol_checkpoint_child ol_bounded_print "${OUTLAST_SHARED_LIMIT_S:-20}" _ol_checkpoint_head "$1"
+}
+
+# DeepSpeed's and Megatron's (pyhelpers/outlast/checkpoint/): written behind a checkpoint, on the node of rank 0, so it
+# may name one that was never whole, and other nodes have none.
+ol_checkpoint_point() { # DIR PREFIX NAME
+  local file text=$3
+  case $2 in
+    global_step) file=latest ;;
+    iter_)
+      file=latest_checkpointed_iteration.txt
+      [[ -z $3 ]] || text=$((10#${3//[!0-9]/}))
+      ;;
+    *) return 0 ;;
+  esac
+  if [[ -z $3 ]]; then
+    rm -f "$1/$file"
+  else
+    printf '%s\n' "$text" >"$1/.$file.new" && mv "$1/.$file.new" "$1/$file"
+  fi
 }
 
 # In shared storage the trainer has written in place; only the manifest is missing.
@@ -189,7 +216,7 @@ _ol_checkpoint_copy() { # STEP SRC ASIDE CHECKPOINTS NAME LEASE GENERATION MANIF
 # Run one of these functions, with those it calls, in a child.
 _ol_checkpoint_child() { # ol_bounded|ol_bounded_print SEC FUNCTION ARGS...
   local text
-  text=$(declare -f "$3" _ol_checkpoint_said _ol_checkpoint_found _ol_checkpoint_paper _ol_checkpoint_mark _ol_checkpoint_marked _ol_checkpoint_banish)
+  text=$(declare -f "$3" _ol_checkpoint_said _ol_checkpoint_found _ol_checkpoint_paper _ol_checkpoint_mark _ol_checkpoint_marked _ol_checkpoint_banish _ol_checkpoint_head)
   "$1" "$2" bash -c "set -o pipefail; $text; $3 \"\$@\"" _ "${@:4}"
 }
 

@@ -18,7 +18,7 @@ _ol_decide_by_class() {
     walltime | walltime_late | preempted | node) echo submit ;;
     requeued | superseded) echo leave ;;
     cancelled | ended_unknown) echo stop ;;
-    stopped | early_exit | wrong_resume | drift) echo hold ;;
+    stopped | early_exit | wrong_resume | drift | other_ranks) echo hold ;;
     done) echo finish ;;
     launch) _ol_decide_launch ;;
     storage) _ol_decide_storage ;;

@@ -230,6 +230,10 @@ ol_main_attempt() {
       _ol_ending_is drift "$OUTLAST_WHY"
       ol_decide
       ;;
+    6)
+      _ol_ending_is other_ranks "$OUTLAST_WHY"
+      ol_decide
+      ;;
     *)
       OUTLAST_LAUNCH_CODE='' OUTLAST_RAN_S=0 OUTLAST_FINGERPRINT=launch
       _ol_ending_is launch "$OUTLAST_WHY"

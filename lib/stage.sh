@@ -5,19 +5,23 @@
 # brought along as words, so that no node reads it from the shared file system), else by ol_checkpoint_arrange.
 #
 # Functions
-#   ol_stage   0 done; 1 could not (OUTLAST_WHY); 2 the job is told to end; 5 the checkpoint is bad, and in quarantine now
+#   ol_stage   0 done; 1 could not (OUTLAST_WHY); 2 the job is told to end; 5 the checkpoint is bad, and in quarantine now;
+#              6 another number of ranks has written it, and its format knows only that number
 #
-# Sets     OUTLAST_RESUME OUTLAST_WHY, OUTLAST_BROUGHT (fields for the ledger: files kept, copied, linked)
+# Sets     OUTLAST_RESUME OUTLAST_RESUME_RANKS (of the launch that wrote it; empty: not known) OUTLAST_WHY, OUTLAST_BROUGHT (fields for the ledger: files kept, copied, linked)
 # Reads    OUTLAST_RESUME_FROM OUTLAST_RESUME_STEP OUTLAST_NODE_LIST OUTLAST_STAGE_IN OUTLAST_STORAGE OUTLAST_CKPT_DIR OUTLAST_CKPT_PREFIX
-#          OUTLAST_RANKS_PER_NODE OUTLAST_STARTUP_S OUTLAST_RUN_DIR OUTLAST_VERSION OUTLAST_PYTHON OUTLAST_LOCAL
-# Needs    log, bounded, ledger, mail, checkpoint, attempt
+#          OUTLAST_NODES OUTLAST_RANKS_PER_NODE OUTLAST_STARTUP_S OUTLAST_RUN_DIR OUTLAST_VERSION OUTLAST_PYTHON OUTLAST_LOCAL
+# Needs    log, bounded, ledger, mail, checkpoint, attempt, py
 # Sourcing it defines the functions above and does nothing else.
 
 ol_stage() {
   local status=0 said
   OUTLAST_BROUGHT=()
+  _ol_stage_ranks || return
   if [[ $OUTLAST_STORAGE == shared ]]; then
     ol_checkpoint_drop_torn
+    _ol_checkpoint_child ol_bounded "${OUTLAST_SHARED_LIMIT_S:-20}" ol_checkpoint_point "$OUTLAST_CKPT_DIR" "$OUTLAST_CKPT_PREFIX" "${OUTLAST_RESUME_FROM##*/}" ||
+      ol_log_warn "the file that names the newest checkpoint could not be written"
     OUTLAST_RESUME=${OUTLAST_RESUME_FROM:-}
     return 0
   fi
@@ -36,6 +40,22 @@ ol_stage() {
   _ol_stage_bad
 }
 
+# Trainers adapt to another number of ranks, or cannot: their format knows.
+_ol_stage_ranks() {
+  local line answer now=$((OUTLAST_NODES * OUTLAST_RANKS_PER_NODE))
+  OUTLAST_RESUME_RANKS=''
+  [[ -n $OUTLAST_RESUME_FROM ]] || return 0
+  line=$(ol_checkpoint_facts "$OUTLAST_RESUME_FROM")
+  [[ $line =~ \"ranks\":([0-9]+) ]] || return 0
+  OUTLAST_RESUME_RANKS=${BASH_REMATCH[1]}
+  ((OUTLAST_RESUME_RANKS != now)) || return 0
+  answer=$(ol_py_ask 60 sidecar reshard "$OUTLAST_RESUME_FROM") || answer=unknown
+  ol_log_info "checkpoint $OUTLAST_RESUME_STEP was written by $OUTLAST_RESUME_RANKS ranks, this launch has $now: ${answer//$'\t'/: }"
+  [[ $answer == no$'\t'* ]] || return 0
+  OUTLAST_WHY="checkpoint $OUTLAST_RESUME_STEP was written by $OUTLAST_RESUME_RANKS ranks and cannot be loaded by the $now of this launch: ${answer#*$'\t'}"
+  return 6
+}
+
 # Which nodes have said WORD, and what: `HOST<tab>WORDS`.
 _ol_stage_said() { sed -n "s/^$1"$'\t//p' "$OUTLAST_STATE/stage.log"; }
 
@@ -52,7 +72,7 @@ _ol_stage_sum() {
 # Without hashes there is nothing that Python could look at.
 _ol_stage_has_hashes() {
   local line
-  [[ -n $OUTLAST_RESUME_FROM ]] && line=$(ol_shared_print head -n 1 "$OUTLAST_RESUME_FROM/MANIFEST.json") &&
+  [[ -n $OUTLAST_RESUME_FROM ]] && line=$(ol_checkpoint_facts "$OUTLAST_RESUME_FROM") &&
     [[ $line =~ \"algorithm\":\"[a-z] ]]
 }
 
@@ -63,19 +83,24 @@ _ol_stage_on() { # NODES VERB WORDS...
     agent=$(ol_shared_print cat "$tool/agent.py") || agent=''
     arrange=$(ol_shared_print cat "$tool/arrange.py") || arrange=''
   fi
-  text=$(declare -f ol_checkpoint_arrange _ol_stage_node)
+  text=$(declare -f ol_checkpoint_arrange ol_checkpoint_point _ol_stage_node _ol_stage_show)
   ol_sched_on_each "$OUTLAST_STARTUP_S" "$hosts" bash -c "$text; _ol_stage_node \"\$@\"" outlast-stage \
     "$OUTLAST_LOCAL" "$agent" "$arrange" "$OUTLAST_PYTHON" "$@" >"$OUTLAST_STATE/stage.log" &
   _ol_attempt_await "$!" "$((OUTLAST_STARTUP_S + 10))"
 }
 
-# Runs on a node. An interpreter of ours may lie on the shared file system, so it is tried last.
-_ol_stage_node() { # LOCAL AGENT_PY ARRANGE_PY PYTHON arrange|check WORDS...
-  local py=$1/py/outlast/sidecar verb=$5 host=${SLURMD_NODENAME:-$HOSTNAME} boot python unchecked status
+# Runs on a node: its folder shows the checkpoint, or (check) a file of the durable one is read.
+_ol_stage_node() { # LOCAL AGENT_PY ARRANGE_PY PYTHON arrange|check SRC DIR PREFIX ...
   umask 077
-  mkdir -p "$py" || return
+  mkdir -p "$1" && _ol_stage_show "$@" || return
+  [[ $5 == check ]] || ol_checkpoint_point "$7" "$8" "${6##*/}"
+}
+
+# An interpreter of ours may lie on the shared file system, so it is tried last.
+_ol_stage_show() {
+  local py=$1/py/outlast/sidecar verb=$5 host=${SLURMD_NODENAME:-$HOSTNAME} boot python unchecked status
   if [[ -n $2 && -n $3 ]]; then
-    : >"$1/py/outlast/__init__.py" && : >"$py/__init__.py" && printf '%s\n' "$2" >"$py/agent.py" && printf '%s\n' "$3" >"$py/arrange.py" || return
+    mkdir -p "$py" && : >"$1/py/outlast/__init__.py" && : >"$py/__init__.py" && printf '%s\n' "$2" >"$py/agent.py" && printf '%s\n' "$3" >"$py/arrange.py" || return
     boot='import sys; sys.path.insert(0, sys.argv.pop(1)); from outlast.sidecar import arrange; sys.exit(arrange.main(sys.argv[1:]))'
     for unchecked in '' unchecked; do
       for python in /usr/bin/python3 python3 "$4"; do
@@ -116,6 +141,6 @@ _ol_stage_bad() {
   left=$(ol_checkpoint_durable) || left=0
   ol_log_warn "$OUTLAST_WHY; it is in quarantine"
   ol_ledger_add quarantined step:="$OUTLAST_RESUME_STEP" durable_step:="${left%% *}" why="$path $why" by=outlast
-  ol_mail_send "checkpoint $OUTLAST_RESUME_STEP is damaged" "$OUTLAST_WHY. It is in $OUTLAST_RUN_DIR/quarantine; the one before is taken: step ${left%% *}"
+  ol_mail_send damaged "checkpoint $OUTLAST_RESUME_STEP is damaged" "$OUTLAST_WHY. It is in $OUTLAST_RUN_DIR/quarantine; the one before is taken: step ${left%% *}"
   return 5
 }

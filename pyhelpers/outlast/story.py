@@ -21,6 +21,7 @@ _ENDS = {
     "launch": "never came to a step",
     "bad_checkpoint": "could not use its checkpoint",
     "drift": "found that what it trains with is not what it was",
+    "other_ranks": "found a checkpoint that its number of ranks cannot load",
     "storage": "had trouble with its storage",
     "hang": "hung",
     "systemic": "failed the same way wherever it runs",

@@ -53,9 +53,9 @@ pending() { printf 'state=pending verdict=none restarts=0\n' >"$SCHED/state.$1";
   [ ! -s "$SCHED/told" ]
 }
 
-@test "decide: stopped, early_exit, wrong_resume, drift, bad_checkpoint and any word that is new hold" {
+@test "decide: stopped, early_exit, wrong_resume, drift, other_ranks, bad_checkpoint and any word that is new hold" {
   local class
-  for class in stopped early_exit wrong_resume drift bad_checkpoint something_new; do
+  for class in stopped early_exit wrong_resume drift other_ranks bad_checkpoint something_new; do
     [ "$(then_of "$class")" = hold ]
   done
   [ ! -s "$SCHED/told" ]

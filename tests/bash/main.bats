@@ -222,6 +222,21 @@ running() { printf 'state=running verdict=none restarts=0\n' >"$SCHED/state.$1";
   run -0 _ol_main_wait
 }
 
+@test "main_attempt: a launch that cannot be prepared is a launch, a node's fault where it is down, or the number of ranks'" {
+  OUTLAST_GENERATION=000003 OUTLAST_GENERATION_MINE=1
+  _class() {
+    eval "ol_attempt_begin() { OUTLAST_WHY='no way'; return $1; }"
+    OUTLAST_THEN='' OUTLAST_NEXT_ID=''
+    status_of ol_main_attempt 2>/dev/null
+    printf '%s' "$OUTLAST_CLASS: $OUTLAST_EVIDENCE"
+  }
+  [ "$(_class 1)" = 'launch: no way' ]
+  echo n1 >"$SCHED/down"
+  [ "$(_class 1)" = 'node: the scheduler calls n1 down: no way' ]
+  [ "$(_class 6)" = 'other_ranks: no way' ]
+  [[ $(event held) == *'"why":"other_ranks: no way"'* ]]
+}
+
 # Another run, beside ours, with a durable checkpoint; and the run's own copy of outlast, which is this checkout's.
 another_run() { # STEP
   OUTLAST_RUNS_DIR=${OUTLAST_RUN_DIR%/*} OUTLAST_RUN=old

@@ -93,13 +93,13 @@ damage() { printf 'weights of step xx\n' >"$(DURABLE "$1")/model.safetensors"; }
   hashed 40
   damage 40
   chosen 40
-  OUTLAST_MAIL_TO=me OUTLAST_MAIL_COMMAND="cat >'$BATS_TEST_TMPDIR/mail'"
+  OUTLAST_MAIL_TO=me
   stages
   [ "$status" = 5 ]
   [ ! -e "$(DURABLE 40)" ]
   grep -q 'checkpoint-40: model.safetensors has another hash' "$OUTLAST_RUN_DIR/quarantine/why.txt"
   [[ $(event quarantined) == *'"step":40,"durable_step":20,"why":"model.safetensors has another hash","by":"outlast"}' ]]
-  grep -q 'checkpoint 40 is damaged' "$BATS_TEST_TMPDIR/mail"
+  grep -q 'Subject: .*checkpoint 40 is damaged' "$OUTLAST_STATE"/outbox/*.mail
   [ -z "$(HELD n1)$(HELD n2)" ]
 }
 
@@ -156,4 +156,60 @@ damage() { printf 'weights of step xx\n' >"$(DURABLE "$1")/model.safetensors"; }
   _ol_attempt_choose
   status_of _ol_attempt_arrange 2>>"$OUTLAST_STATE/job.log"
   [ "$status" = 4 ]
+}
+
+@test "stage: trainers that read which one it is find it named on every node, and nothing at a fresh start" {
+  local host
+  OUTLAST_CKPT_PREFIX=iter_ OUTLAST_CKPT_COMPLETE=''
+  mkdir "$OUTLAST_RUN_DIR/checkpoints/iter_0000600"
+  printf '{"step":600,"files":0,"bytes":0}\n' >"$OUTLAST_RUN_DIR/checkpoints/iter_0000600/MANIFEST.json"
+  OUTLAST_RESUME_STEP=600 OUTLAST_RESUME_FROM=$OUTLAST_RUN_DIR/checkpoints/iter_0000600
+  stages
+  for host in n1 n2; do
+    [ "$(cat "$BATS_TEST_TMPDIR/$host/checkpoints/latest_checkpointed_iteration.txt")" = 600 ]
+  done
+  OUTLAST_CKPT_PREFIX=global_step OUTLAST_RESUME_STEP='' OUTLAST_RESUME_FROM=''
+  echo global_step8 >"$BATS_TEST_TMPDIR/n1/checkpoints/latest"
+  stages
+  [ ! -e "$BATS_TEST_TMPDIR/n1/checkpoints/latest" ]
+}
+
+@test "stage: on shared storage, too, the file names the one that is taken" {
+  OUTLAST_STORAGE=shared OUTLAST_CKPT_DIR=$OUTLAST_RUN_DIR/checkpoints OUTLAST_CKPT_PREFIX=global_step
+  mkdir "$OUTLAST_CKPT_DIR/global_step600" "$OUTLAST_CKPT_DIR/global_step900"
+  printf '{"step":600,"files":0,"bytes":0}\n' >"$OUTLAST_CKPT_DIR/global_step600/MANIFEST.json"
+  echo global_step900 >"$OUTLAST_CKPT_DIR/latest"
+  OUTLAST_RESUME_STEP=600 OUTLAST_RESUME_FROM=$OUTLAST_CKPT_DIR/global_step600
+  stages
+  [ "$(cat "$OUTLAST_CKPT_DIR/latest")" = global_step600 ]
+  [ "$(entries "$OUTLAST_CKPT_DIR")" = "global_step600 latest" ]
+}
+
+# Of a launch with 4 ranks; this one has 2 nodes with RANKS each.
+of_four_ranks() {
+  local top=$OUTLAST_RUN_DIR/checkpoints/global_step600
+  OUTLAST_CKPT_PREFIX=global_step OUTLAST_RANKS_PER_NODE=$2
+  mkdir "$top"
+  touch "$top/$1"
+  printf '{"step":600,"files":1,"bytes":0,"ranks":4}\n' >"$top/MANIFEST.json"
+  OUTLAST_RESUME_STEP=600 OUTLAST_RESUME_FROM=$top OUTLAST_PYTHON=$ROOT/.venv/bin/python
+}
+
+@test "stage: another number of ranks is told, and refused where the format cannot be loaded by it" {
+  of_four_ranks zero_pp_rank_0_mp_rank_00_optim_states.pt 4
+  stages
+  [ "$status $OUTLAST_RESUME_RANKS" = "6 4" ]
+  [[ $OUTLAST_WHY == "checkpoint 600 was written by 4 ranks and cannot be loaded by the 8 of this launch: ZeRO's files"* ]]
+  [ ! -e "$BATS_TEST_TMPDIR/n1/checkpoints" ]
+}
+
+@test "stage: another number of ranks is no hindrance to a format that does not mind, nor is the same one to any" {
+  of_four_ranks __0_0.distcp 4
+  stages
+  [ "$status $OUTLAST_RESUME_RANKS" = "0 4" ]
+  grep -q 'written by 4 ranks, this launch has 8: yes: DCP' "$OUTLAST_STATE/job.log"
+  rm -r "$OUTLAST_RESUME_FROM"
+  of_four_ranks zero_pp_rank_0_mp_rank_00_optim_states.pt 2
+  stages
+  [ "$status" = 0 ]
 }

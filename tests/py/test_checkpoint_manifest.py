@@ -31,7 +31,9 @@ def made(folder: Path, algorithm: str = "xxh3_128", **fields: object) -> Manifes
 
 
 def test_a_manifest_is_read_as_it_was_written(checkpoint: Path) -> None:
-    told = made(checkpoint, run="r1", job="12", written=1000, loss=2.5, world_size=8, hosts=("n1", "n2"), dirty=False)
+    told = made(
+        checkpoint, run="r1", job="12", written=1000, loss=2.5, world_size=8, ranks=2, hosts=("n1", "n2"), dirty=False
+    )
     manifest.publish(checkpoint, told)
     assert manifest.read(checkpoint) == told
     assert sorted(path.name for path in checkpoint.iterdir()) == ["MANIFEST.json", "a.bin", "below"]

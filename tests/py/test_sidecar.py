@@ -45,6 +45,7 @@ def test_a_manifest_tells_what_made_its_checkpoint(three: Cluster) -> None:
     three.wait_durable(20)
     told = manifest.read(three.run / "checkpoints/step-20")
     assert (told.format, told.world_size, told.loss, told.hosts) == ("dcp", 3, None, ("h0", "h1", "h2"))
+    assert told.ranks == 3
     assert (told.run, told.job, told.attempt, told.parent) == ("demo", "7", 1, "step-10")
     assert (told.commit, told.dirty, dict(told.versions)) == ("c" * 40, True, {"outlast": "1.0"})
 

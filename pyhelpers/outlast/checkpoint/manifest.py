@@ -44,7 +44,8 @@ class Manifest:
     written: int = 0  # UTC seconds since 1970
     algorithm: str = ""  # of the hashes; empty: there are none
     format: str = ""
-    world_size: int | None = None
+    world_size: int | None = None  # as its files tell
+    ranks: int | None = None  # that its launch had; of torchrun the agents
     loss: float | None = None
     flagged: str = ""  # why it must never be the best: the loss went NaN, or spiked
     hosts: tuple[str, ...] = ()
@@ -118,6 +119,7 @@ def _others(raw: Mapping[str, Any]) -> dict[str, Any]:
     counts = {key: _whole(raw[key]) for key in ("restart", "attempt", "written") if key in raw}
     told: dict[str, Any] = {**texts, **counts}
     told["world_size"] = _whole(raw["world_size"]) if raw.get("world_size") is not None else None
+    told["ranks"] = _whole(raw["ranks"]) if raw.get("ranks") is not None else None
     told["loss"] = float(raw["loss"]) if raw.get("loss") is not None else None
     told["dirty"] = bool(raw["dirty"]) if raw.get("dirty") is not None else None
     told["hosts"] = tuple(str(host) for host in raw.get("hosts", ()))
@@ -129,7 +131,7 @@ def render(manifest: Manifest) -> str:
     """The text of a manifest: one line of facts, then a line for each file."""
     head: dict[str, Any] = {"step": manifest.step, "files": len(manifest.list), "bytes": manifest.bytes}
     head |= {"manifest": VERSION, "run": manifest.run, "job": manifest.job}
-    head |= {key: getattr(manifest, key) for key in ("restart", "attempt", "written", "algorithm", "format")}
+    head |= {key: getattr(manifest, key) for key in ("restart", "attempt", "ranks", "written", "algorithm", "format")}
     head |= {key: getattr(manifest, key) for key in ("world_size", "loss", "flagged", "hosts", "versions")}
     head |= {key: getattr(manifest, key) for key in ("commit", "dirty", "parent")}
     lines = ",\n".join("    " + _json(_entry(item)) for item in sorted(manifest.list, key=lambda item: item.path))

@@ -1,4 +1,4 @@
-"""outlast sidecar: it makes a job's checkpoints durable. lib/coordinator.sh and lib/checkpoint.sh start it."""
+"""outlast sidecar: it makes a job's checkpoints durable. Jobs start it (lib/coordinator, checkpoint, stage)."""
 
 import os
 import sys
@@ -7,6 +7,7 @@ from pathlib import Path
 USAGE = """Usage: outlast sidecar
        outlast sidecar prune RUN_DIR PREFIX KEEP BEST EVERY JOB GENERATION [STEP ...]
        outlast sidecar branch RUN_DIR PREFIX JOB GENERATION FROM RUNS_DIR local|shared
+       outlast sidecar reshard CHECKPOINT
 
 Make a job's checkpoints durable while it trains (jobs start this)."""
 LOST = 3  # exit status: the run is another job's
@@ -18,6 +19,8 @@ def main(argv: list[str]) -> int:
         return _prune(argv[1:])
     if argv[:1] == ["branch"] and len(argv) == 8:
         return _branch(argv[1:])
+    if argv[:1] == ["reshard"] and len(argv) == 2:
+        return _reshard(Path(argv[1]))
     if argv:
         print(USAGE)
         return 0 if argv[0] in ("-h", "--help") else 2
@@ -44,6 +47,21 @@ def _prune(words: list[str]) -> int:
         print(f"outlast: sidecar: {err}", file=sys.stderr)
         return LOST
     print("\n".join(removed))
+    return 0
+
+
+def _reshard(path: Path) -> int:
+    """What lib/stage.sh asks for: can another number of ranks load it? `yes`, `no` or `unknown`, a tab, and why."""
+    from outlast.checkpoint import known, shelf
+    from outlast.checkpoint.listing import scan, snapshots
+
+    for snapshot in snapshots({shelf.HOST: scan(path.parent, path.name)}):
+        found = known.of(snapshot)
+        if found and snapshot.paths():
+            told = found.format.reshard(snapshot, shelf.look_into(path.parent))
+            print(f"{told.can}\t{told.why}")
+            return 0
+    print("unknown\tit is no checkpoint that outlast knows")
     return 0
 
 

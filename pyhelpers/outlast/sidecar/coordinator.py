@@ -58,6 +58,7 @@ class Coordinator:
         self.current: Transfer | None = None
         self.begun_s = time.time()
         self.attempt, self.attempt_s = -1, 0.0
+        self.ranks = 0  # of the launch
         self.ended_s, self.ended_seen_s = 0.0, 0.0
         self.pages = Pages(self.crew)
         self.known: dict[str, tuple[str, Facts]] = {}
@@ -104,6 +105,7 @@ class Coordinator:
             for transfer in self.transfers.values():
                 self.mover.cancel(transfer)
             self.transfers, self.current, self.torn, self.passed = {}, None, {}, set()
+            self.ranks = len(hosts) * s.ranks_per_node
             self.known = {}
             self.kept = [self.state.durable_step()]  # it may be an older one than before
             self.pages.forget()
@@ -311,6 +313,7 @@ class Coordinator:
             algorithm=transfer.algorithm,
             format=transfer.format,
             world_size=transfer.world_size,
+            ranks=self.ranks or None,
             loss=transfer.loss,
             hosts=tuple(sorted(transfer.hosts)),
             versions={"outlast": s.version},

@@ -96,7 +96,7 @@ OUTLAST_PIN_GIT=0
 
 OUTLAST_MAIL_TO=''
 OUTLAST_MAIL_HOOKS=''
-OUTLAST_MAIL_ON='rapid_crash held early_exit finished no_successor ended_unknown not_durable'
+OUTLAST_MAIL_ON='rapid_crash held early_exit finished no_successor ended_unknown not_durable damaged'
 OUTLAST_MAIL_COMMAND=''
 OUTLAST_NOT_DURABLE_S=7200
 
@@ -241,7 +241,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, py, hook
 
 # lib/stage.sh - the chosen checkpoint, and no other, in sight of the trainer on every node
-# Needs    log, bounded, ledger, mail, checkpoint, attempt
+# Needs    log, bounded, ledger, mail, checkpoint, attempt, py
 
 # lib/progress.sh - which step the trainer has reached, read from its log
 # Needs    bounded
