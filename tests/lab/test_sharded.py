@@ -8,7 +8,7 @@ from harness import CHECKOUT, HERE, Lab
 pytestmark = pytest.mark.only("slurm", "the PBS machine has no disks on its nodes")
 
 
-def render(lab: Lab, *options: str, steps: int = 100, every: int = 20, nodes: int = 4) -> None:
+def render(lab: Lab, *options: str, steps: int = 100, every: int = 20, nodes: int = 4, size: int = 200_000) -> None:
     """A job with one rank on each of its nodes."""
     text = (
         (HERE / "sharded.py")
@@ -16,7 +16,7 @@ def render(lab: Lab, *options: str, steps: int = 100, every: int = 20, nodes: in
         .replace("import numpy", f"sys.path.insert(0, {str(CHECKOUT / 'pyhelpers')!r})\n\nimport numpy", 1)
     )
     lab.write("sharded.py", text)
-    command = f"python3 -u sharded.py {{ckpt_dir}} --steps {steps} --every {every}"
+    command = f"python3 -u sharded.py {{ckpt_dir}} --steps {steps} --every {every} --size {size}"
     words = ["preset=torchtitan", f"command={command}", f"nodes={nodes}", "ranks_per_node=1"]
     words += [f"progress.target_step={steps}", "deadline.startup_s=30", *options]
     lab.render(*(word for text in words for word in ("--set", text)))
@@ -26,21 +26,6 @@ def durable(lab: Lab) -> list[int]:
     """The steps that are durable, in order."""
     found = (lab.folder / "checkpoints").glob("step-*/MANIFEST.json")
     return sorted(int(path.parent.name.removeprefix("step-")) for path in found)
-
-
-def test_a_chain_of_jobs_trains_on_parts_of_four_nodes(lab: Lab) -> None:
-    render(lab, "deadline.train_at_most_s=20", steps=250)
-    lab.submit()
-    lab.finish(240)
-    assert lab.endings()[0] == "walltime"
-    assert lab.endings()[-1] == "done"
-    lab.assert_resumed()
-    assert durable(lab)[-1] == 240
-    assert sorted(path.name for path in (lab.folder / "checkpoints/step-240").iterdir()) == [
-        ".metadata",
-        "MANIFEST.json",
-        *(f"__{rank}_0.distcp" for rank in range(4)),
-    ]
 
 
 @pytest.mark.hosts(3)
@@ -77,3 +62,44 @@ def test_a_damaged_one_is_put_away_and_all_go_on_from_the_one_before(lab: Lab) -
     lab.finish()
     assert lab.endings() == ["walltime", "done"]
     assert durable(lab)[-1] == 160
+
+
+# So slow that a checkpoint of this size is under way for some seconds.
+SLOW = ("checkpoint.bandwidth_mib_s=1", "checkpoint.max_writers=1")
+SIZE = 2_500_000
+
+
+@pytest.mark.hosts(5)
+def test_a_node_is_lost_in_mid_copy_and_its_place_is_taken_by_one_that_has_nothing(lab: Lab) -> None:
+    render(lab, *SLOW, "successor=launch", steps=260, every=60, size=SIZE)
+    job = lab.submit()
+    lab.wait_event("checkpoint_durable")
+    copied = lab.wait_event("checkpoint_local", step=120)["step"]
+    dead = lab.host_of(job, 3)  # the last to be copied from
+    lab.command("off", dead)
+    successor = lab.successor(job)
+    again = lab.wait_event("launched", lab.detected_s, job=successor)
+    assert dead not in lab.hosts(again)
+    assert again["step"] == 60
+    assert any(dead in torn["why"] for torn in lab.events("checkpoint_torn", step=copied))
+    lab.finish()
+    assert lab.endings()[-1] == "done"
+    lab.assert_resumed()
+    assert durable(lab)[-1] == 240
+
+
+def test_the_deadline_comes_in_mid_copy_and_the_rest_is_copied_behind_it(lab: Lab) -> None:
+    render(lab, *SLOW, "deadline.train_at_most_s=12", steps=100, every=40, size=SIZE)
+    job = lab.submit()
+    ended = lab.wait_event("ended", 90)
+    assert ended["class"] == "walltime"
+    again = lab.wait_event("launched", 90, job=lab.successor(job))
+    (written,) = [e for e in lab.events("checkpoint_durable", job=job) if e["step"] == again["step"]]
+    assert written["t"] > ended["t"]
+    assert max(e["step"] for e in lab.events("checkpoint_local", job=job)) == again["step"]
+    lab.finish()
+    lab.assert_resumed()
+    assert lab.endings()[-1] == "done"
+    assert durable(lab)[-1] == 80
+    names = {path.name for path in (lab.folder / "checkpoints/step-80").iterdir()}
+    assert names == {".metadata", "MANIFEST.json", *(f"__{rank}_0.distcp" for rank in range(4))}
