@@ -58,10 +58,10 @@ def test_a_damaged_one_is_put_away_and_all_go_on_from_the_one_before(lab: Lab) -
     (quarantined,) = lab.events("quarantined")
     assert (quarantined["step"], quarantined["durable_step"]) == (newest, newest - 20)
     assert "__1_0.distcp has another hash" in (lab.folder / "quarantine/why.txt").read_text()
-    assert any(f"checkpoint {newest} is damaged" in mail for mail in lab.mails())
     lab.finish()
     assert lab.endings() == ["walltime", "done"]
     assert durable(lab)[-1] == 160
+    assert any(f"checkpoint {newest} is damaged" in mail for mail in lab.mails())
 
 
 # So slow that a checkpoint of this size is under way for some seconds.
