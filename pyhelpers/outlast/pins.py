@@ -142,7 +142,7 @@ def digest(path: Path, size: int, algorithm: str) -> str:
 
 def _git(project: Path, algorithm: str) -> tuple[str, str]:
     # Files that git does not know are left out: a training writes some itself.
-    changes = _asked(project, "diff", "HEAD", "--binary")
+    changes = _asked(project, "diff", "HEAD", "--binary", "--no-ext-diff", "--no-textconv")
     hasher = hashing.new(algorithm)
     hasher.update(memoryview(changes))
     return _asked(project, "rev-parse", "HEAD").decode().strip(), hasher.hexdigest() if changes else ""
@@ -151,7 +151,9 @@ def _git(project: Path, algorithm: str) -> tuple[str, str]:
 def _asked(project: Path, *words: str) -> bytes:
     env = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     try:
-        done = subprocess.run(["git", "-C", project, *words], capture_output=True, env=env, timeout=GIT_S, check=False)
+        # Nothing of the repository runs (fsmonitor, drivers of diff), none of it is locked.
+        call = ["git", "-C", str(project), "-c", "core.fsmonitor=false", *words]
+        done = subprocess.run(call, capture_output=True, env=env, timeout=GIT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as err:
         raise PinsError(f"git {words[0]} in {project}: {err}") from err
     if done.returncode:
