@@ -47,6 +47,9 @@ _ol_hook_command() { # STEP CHECKPOINT LIMIT
     words+=("${word//'{run}'/"$OUTLAST_RUN"}")
   done
   trap - TERM USR1 EXIT
+  [[ -z ${OUTLAST_OUT_FD:-} ]] || exec {OUTLAST_OUT_FD}>&-
+  [[ -z ${OL_NAP_FD:-} ]] || exec {OL_NAP_FD}>&-
+  OL_NAP_FD=''
   _ol_attempt_environment ''
   export OUTLAST_CHECKPOINT=$2 OUTLAST_STEP=$1 OUTLAST_SCORE_FILE=$score
   cd "$OUTLAST_PROJECT" && mkdir -p "${score%/*}" && ol_job_setup || exit 72
@@ -61,7 +64,8 @@ _ol_hook_run() { # STEP LIMIT
   printf '%d %d\n' "$step" "$!" >"$OUTLAST_STATE/hook"
   wait "$!" || status=$?
   rm -f "$OUTLAST_STATE/hook"
-  [[ ! -e $OUTLAST_STATE/hook_stop ]] || return 0 # it was cut off: a later job does it again
+  # Cut off, by us or by a TERM to all of the job: a later one does it again.
+  [[ ! -e $OUTLAST_STATE/hook_stop && ($status == 0 || ! -e $OUTLAST_STATE/term) ]] || return 0
   printf -v now_s '%(%s)T' -1
   # shellcheck disable=SC2016 # expanded by the child
   score=$(ol_shared_print bash -c '[[ ! -s $1 ]] || head -c 40 "$1" | head -n 1' _ "$OUTLAST_RUN_DIR/scores/$step")

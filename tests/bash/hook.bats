@@ -118,3 +118,17 @@ steps() { { grep '"event":"on_durable"' "$OUTLAST_STATE/events.jsonl" || true; }
   [ "$(judged '' 2.4)" = "score 2.5e0 of step 600 is above 2.4 (checkpoint.score_max)" ]
   [ "$(judged 3 '')" = "score 2.5e0 of step 600 is below 3 (checkpoint.score_min)" ]
 }
+
+@test "hook: one that a TERM to all of the job has ended comes again in a later job" {
+  durable 20
+  OUTLAST_ON_DURABLE=(sleep 100)
+  starts
+  until_true test -s "$OUTLAST_STATE/hook"
+  local pid _
+  read -r _ pid <"$OUTLAST_STATE/hook"
+  : >"$OUTLAST_STATE/term"
+  kill -s TERM "$pid"
+  until_true test ! -e "$OUTLAST_STATE/hook"
+  status_of ol_hook_stop
+  [ -z "$(steps)" ]
+}
