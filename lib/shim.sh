@@ -52,7 +52,20 @@ _ol_shim_pass() {
     OL_SHIM_TERMS=1
     kind=TERM
   fi
-  [[ -z ${OL_SHIM_CHILD:-} ]] || kill -s "$kind" "$OL_SHIM_CHILD" 2>/dev/null
+  if [[ -n $OL_SHIM_CHILD ]]; then
+    kill -s "$kind" "$OL_SHIM_CHILD" 2>/dev/null
+  else
+    OL_SHIM_WAITING+=("$kind")
+  fi
+}
+
+# The trainer may run, and be sent for, before its number is known here. Another signal may come meanwhile.
+_ol_shim_child() { # PID
+  local kind
+  OL_SHIM_CHILD=$1
+  for kind in "${OL_SHIM_WAITING[@]}"; do
+    kill -s "$kind" "$1" 2>/dev/null
+  done
 }
 
 _ol_shim_report() {
@@ -66,7 +79,7 @@ _ol_shim_report() {
 
 ol_shim() {
   local code=0
-  OL_SHIM_TERMS=0 OL_SHIM_SAVED_S=0 OL_SHIM_CHILD=''
+  OL_SHIM_TERMS=0 OL_SHIM_SAVED_S=0 OL_SHIM_CHILD='' OL_SHIM_WAITING=()
   trap '_ol_shim_pass TERM' TERM
   trap '_ol_shim_pass USR1' USR1
   trap '_ol_shim_pass USR2' USR2
@@ -75,7 +88,7 @@ ol_shim() {
   # With cgroups a signal reaches only the process that the launcher started, this one; it stays in
   # front of the trainer so that there is somebody to say how the rank ended.
   "$@" &
-  OL_SHIM_CHILD=$!
+  _ol_shim_child "$!"
   # `wait` returns early when a trapped signal arrives; only a dead child ends the loop.
   while :; do
     wait "$OL_SHIM_CHILD"
@@ -88,7 +101,7 @@ ol_shim() {
 }
 
 ol_shim_text() {
-  declare -f ol_shim _ol_shim_ranks _ol_shim_pass _ol_shim_report "$@"
+  declare -f ol_shim _ol_shim_ranks _ol_shim_pass _ol_shim_child _ol_shim_report "$@"
   # shellcheck disable=SC2016 # expanded by the rank
   printf 'ol_shim "$@"; exit\n'
 }

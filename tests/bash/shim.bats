@@ -119,6 +119,15 @@ ended() { status_of wait "$SHIM"; }
   [ "$(grep -c save "$BATS_TEST_TMPDIR/out")" = 1 ]
 }
 
+@test "shim: a signal that comes while the trainer is being started is not lost" {
+  local turn
+  # The trainer itself sends it, at a moment when the shim may not have noted its process number.
+  for turn in {1..30}; do
+    run -0 shim 1 'trap "echo save; exit 0" USR1; kill -USR1 $PPID; for ((i = 0; i < 200; i++)); do sleep 0.05; done; exit 9'
+    [ "$output" = save ] || return
+  done
+}
+
 @test "shim: a signal does not make it lose the trainer's code" {
   started 1 'trap "" USR1; echo ready; while [[ ! -e '"$BATS_TEST_TMPDIR"'/enough ]]; do sleep 0.05; done; exit 42'
   kill -USR1 "$SHIM"
