@@ -120,6 +120,7 @@ _ol_coordinator_agents() {
     export OUTLAST_AGENT_TOKEN
     ol_sched_on_each "$OUTLAST_WALLTIME_S" "$others" bash -c 'export OUTLAST_AGENT_TOKEN=${OUTLAST_AGENT_TOKEN:-$1}
       umask 077; mkdir -p "$5/checkpoints" && printf "%s\n" "$2" >"$5/agent.py" || exit
+      read -r HOSTNAME </proc/sys/kernel/hostname # a launcher may hand on that of the first host
       for p in /usr/bin/python3 python3 "$9"; do
         ! "$p" -c "import sys; sys.exit(sys.version_info < (3, 6))" 2>/dev/null || exec "$p" -I "$5/agent.py" "$3" "$4" "${SLURMD_NODENAME:-$HOSTNAME}" "${@:5:4}"
       done; echo "outlast: no Python 3.6 or newer on $HOSTNAME" >&2; exit 1' outlast-agent \

@@ -98,7 +98,10 @@ _ol_stage_node() { # LOCAL AGENT_PY ARRANGE_PY PYTHON arrange|check SRC DIR PREF
 
 # An interpreter of ours may lie on the shared file system, so it is tried last.
 _ol_stage_show() {
-  local py=$1/py/outlast/sidecar verb=$5 host=${SLURMD_NODENAME:-$HOSTNAME} boot python unchecked status
+  local py=$1/py/outlast/sidecar verb=$5 host boot python unchecked status
+  # A launcher may hand on the HOSTNAME of the first host.
+  read -r host </proc/sys/kernel/hostname
+  host=${SLURMD_NODENAME:-$host}
   if [[ -n $2 && -n $3 ]]; then
     mkdir -p "$py" && : >"$1/py/outlast/__init__.py" && : >"$py/__init__.py" && printf '%s\n' "$2" >"$py/agent.py" && printf '%s\n' "$3" >"$py/arrange.py" || return
     boot='import sys; sys.path.insert(0, sys.argv.pop(1)); from outlast.sidecar import arrange; sys.exit(arrange.main(sys.argv[1:]))'

@@ -120,6 +120,17 @@ the agent
 $OUTLAST_LOCAL" ]
 }
 
+@test "coordinator: an agent knows its own host, whatever name a launcher hands on" {
+  OUTLAST_HOSTS=(n1 n2) OUTLAST_LAUNCHER='' OUTLAST_PYTHON=python3
+  echo 4711 >"$OUTLAST_STATE/sidecar_port"
+  echo "import sys; open('$SCHED/agents', 'w').write(sys.argv[3])" >"$OUTLAST_LOCAL/agent.py"
+  ol_environment_master() { echo 10.0.0.1; }
+  ol_sched_on_each() { HOSTNAME=n1 "${@:3}"; }
+  _ol_coordinator_agents
+  wait "$OL_AGENTS_PID"
+  [ "$(cat "$SCHED/agents")" = "$(cat /proc/sys/kernel/hostname)" ]
+}
+
 @test "coordinator: agents that could not be started are tried again later, without nodes that are down" {
   OUTLAST_HOSTS=(n1 n2 n3) OUTLAST_LAUNCHER='' OUTLAST_PYTHON=python3
   echo 4711 >"$OUTLAST_STATE/sidecar_port"

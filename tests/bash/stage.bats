@@ -56,6 +56,14 @@ damage() { printf 'weights of step xx\n' >"$(DURABLE "$1")/model.safetensors"; }
   [ "${OUTLAST_BROUGHT[*]}" = "kept:=0 copied:=4 linked:=0" ]
 }
 
+@test "stage: a node knows its own name, whatever one a launcher hands on" {
+  hashed 20
+  chosen 20
+  ol_sched_on_each() { HOSTNAME=n1 "${@:3}"; }
+  stages
+  [ "$(cut -f 2 "$OUTLAST_STATE/stage.log")" = "$(cat /proc/sys/kernel/hostname)" ]
+}
+
 @test "stage: what a survivor has is not copied again" {
   hashed 20
   chosen 20
