@@ -241,7 +241,8 @@ def test_there_are_two_verbs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.fixture
-def login_node(monkeypatch: pytest.MonkeyPatch) -> None:
+def login_node(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    (fake.root / "templates").symlink_to(ROOT / "templates")
     for name in background.IN_A_JOB:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -277,7 +278,8 @@ def test_what_goes_wrong_then_is_in_last_error_and_status_says_it(
 
 @pytest.mark.parametrize("name", background.IN_A_JOB)
 def test_in_a_job_verbs_send_nothing(fake: Fake, login_node: None, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    a_run(fake, ONE)
+    a_run(fake, ONE, MAIL_COMMAND="exit 1")
+    assert commands.main(["mail", "flush", "r1"]) == 75  # and what it has looked at is forgotten
     started: list[object] = []
     monkeypatch.setattr(subprocess, "Popen", lambda *words, **_: started.append(words))
     assert commands.main(["summary", "r1"]) == 0

@@ -65,19 +65,21 @@ def _run(verb: str, args: list[str]) -> int:
         print(f"outlast: {f'{err.filename}: ' if err.filename else ''}{err.strerror or err}", file=sys.stderr)
         return 1
     finally:
-        if verb != "mail":
-            _send_waiting()
+        _send_waiting(verb)
 
 
-def _send_waiting() -> None:
-    """What jobs of these runs could not send goes from here, behind the verb's own output."""
+def _send_waiting(verb: str) -> None:
+    """What jobs of the verb's runs could not send goes from here, behind its own output."""
     common = sys.modules.get("outlast.commands._common")
-    for run in common.found if common else []:
+    runs = list(common.found) if common else []
+    if not runs or common is None:
+        return
+    common.found.clear()
+    if verb != "mail":
         from outlast.notice import background
 
-        background.start(run, os.environ)
-    if common:
-        common.found.clear()
+        for run in runs:
+            background.start(run, os.environ)
 
 
 def typed(verb: str, function: Any) -> Callable[[list[str]], int]:
