@@ -66,9 +66,9 @@ class Cluster:
         assert said.code == 0 or not check, said
         return said
 
-    def alice(self, text: str, host: str = "head") -> Said:
+    def alice(self, text: str, host: str = "head", limit_s: float = 120) -> Said:
         """A line of shell, typed by alice in her project folder."""
-        return self.lab("as", "alice", host, "bash", "-c", text, check=False)
+        return self.lab("as", "alice", host, "bash", "-c", text, check=False, limit_s=limit_s)
 
     def root(self, text: str, host: str = "head") -> Said:
         return self.lab("root", host, "bash", "-c", f"PATH=$PATH:/opt/pbs/bin; {text}", check=False)

@@ -223,17 +223,18 @@ def test_a_server_that_is_down_is_known_at_once(pbs: Cluster) -> None:
         pbs.lab("ctl", "start")
 
 
-def test_a_server_that_cannot_be_reached_blocks_for_72_s(pbs: Cluster) -> None:
+def test_a_server_that_cannot_be_reached_blocks_for_about_a_minute(pbs: Cluster) -> None:
     pbs.lab("cut", "head")
     try:
         began = time.monotonic()
-        said = pbs.alice("qstat", host=pbs.hosts[0])
+        said = pbs.alice("qstat", host=pbs.hosts[0], limit_s=400)
         took_s = time.monotonic() - began
     finally:
         pbs.lab("heal", "head")
     assert said.code == 255
-    assert said.err == f"No route to host\nqstat: cannot connect to server {SERVER} (errno=15010)\n"
-    assert took_s > 70 * SCALE
+    assert said.err.endswith(f"\nqstat: cannot connect to server {SERVER} (errno=15010)\n")
+    # 39 s, 72 s and more than 120 s were seen: the network's own limits, by what it still knows of the way.
+    assert took_s > 30 * SCALE
 
 
 def test_a_job_outlives_the_server_and_its_end_is_told_later(pbs: Cluster) -> None:

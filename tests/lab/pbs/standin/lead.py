@@ -276,7 +276,8 @@ class Lead(Part):
         with suppress(OSError, ValueError, KeyError):  # the output's end may come before that of who writes it
             self.files[stream].write(text)
 
-    def bring(self, stream: str, text: bytes) -> None:
+    def bring(self, stream: str, text: bytes) -> bool:
         """What a task prints, on whatever host."""
         if not self.deaf:
             self.say(stream, text)
+        return not self.deaf

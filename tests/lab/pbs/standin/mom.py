@@ -135,9 +135,8 @@ class Mom:
         return {}
 
     def do_output(self, line: Line, job: str, stream: str, text: str) -> Message:
-        if lead := self.lead(job):
-            lead.bring(stream, base64.b64decode(text))
-        return {}
+        lead = self.lead(job)
+        return {"taken": lead is None or lead.bring(stream, base64.b64decode(text))}
 
     def do_task(self, line: Line, job: str, argv: list[str]) -> Message:
         part = self.parts.get(job)

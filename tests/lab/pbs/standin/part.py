@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -94,10 +95,18 @@ class Part:
                 end.close()
 
     def _pass_on(self, stream: str, pipe: IO[bytes]) -> None:
-        while chunk := pipe.read(65536):
-            self.bring(stream, chunk)
+        while (chunk := pipe.read(65536)) and self.bring(stream, chunk):
+            pass
+        pipe.close()
 
-    def bring(self, stream: str, text: bytes) -> None:
-        """What a task prints, into the job's output, which is the first host's: never to the client (facts §1, 15)."""
+    def bring(self, stream: str, text: bytes) -> bool:
+        """What a task prints, into the job's output, which is the first host's: never to the client (facts §1, 15).
+
+        False: nobody takes it any more; a task that prints on gets SIGPIPE (measured).
+        """
         encoded = base64.b64encode(text).decode()
-        wire.tell(self.job["hosts"][0], conf.MOM_PORT, 5, op="output", job=self.id, stream=stream, text=encoded)
+        with suppress(OSError):
+            host = self.job["hosts"][0]
+            answer = wire.ask(host, conf.MOM_PORT, 5, op="output", job=self.id, stream=stream, text=encoded)
+            return bool(answer["taken"])
+        return True
