@@ -154,8 +154,7 @@ _ol_attempt_launch() { # MASTER
   (
     trap - TERM USR1 EXIT
     exec {OUTLAST_OUT_FD}>&-
-    [[ -z ${OL_NAP_FD:-} ]] || exec {OL_NAP_FD}>&-
-    OL_NAP_FD=''
+    ol_bounded_close
     _ol_attempt_environment "$1"
     cd "$OUTLAST_PROJECT" || exit 72
     ol_job_setup || {

@@ -6,6 +6,7 @@
 #   ol_bounded_print SEC CMD.. the same, and print what it wrote on stdout
 #   ol_bounded_nap SEC         sleep, without starting a process where ol_bounded_open was called
 #   ol_bounded_open            for that: give this shell a pipe on which nothing ever arrives (Bash 5.2 or newer)
+#   ol_bounded_close           in a subshell that becomes somebody else's program: it must not have that pipe
 #   ol_shared CMD...           a command that touches the shared file system
 #   ol_shared_print CMD...     the same, and print what it wrote on stdout
 #
@@ -39,6 +40,11 @@ ol_bounded() {
 ol_bounded_open() {
   ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 502)) || return 0
   mkfifo "$OUTLAST_STATE/nap" && exec {OL_NAP_FD}<>"$OUTLAST_STATE/nap"
+}
+
+ol_bounded_close() {
+  [[ -z ${OL_NAP_FD:-} ]] || exec {OL_NAP_FD}>&-
+  OL_NAP_FD=''
 }
 
 ol_bounded_nap() {

@@ -48,8 +48,7 @@ _ol_hook_command() { # STEP CHECKPOINT LIMIT
   done
   trap - TERM USR1 EXIT
   [[ -z ${OUTLAST_OUT_FD:-} ]] || exec {OUTLAST_OUT_FD}>&-
-  [[ -z ${OL_NAP_FD:-} ]] || exec {OL_NAP_FD}>&-
-  OL_NAP_FD=''
+  ol_bounded_close
   _ol_attempt_environment ''
   export OUTLAST_CHECKPOINT=$2 OUTLAST_STEP=$1 OUTLAST_SCORE_FILE=$score
   cd "$OUTLAST_PROJECT" && mkdir -p "${score%/*}" && ol_job_setup || exit 72
