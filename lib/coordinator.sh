@@ -66,7 +66,7 @@ _ol_coordinator_token() {
 }
 
 _ol_coordinator_start() {
-  local says=$OUTLAST_STATE/coordinator.says token
+  local says=$OUTLAST_STATE/coordinator.says token parent=$BASHPID
   token=$(_ol_coordinator_token)
   rm -f "$says" "$OUTLAST_STATE/sidecar_beat"
   mkfifo "$says" || return
@@ -74,7 +74,8 @@ _ol_coordinator_start() {
   _ol_coordinator_listen <"$says" &
   (
     local IFS=,
-    export OUTLAST_AGENT_TOKEN=$token OUTLAST_HOST_LIST="${OUTLAST_HOSTS[*]}"
+    # It ends with us, even if we are killed before it has come to ask for that.
+    export OUTLAST_SIDECAR_PID=$parent OUTLAST_AGENT_TOKEN=$token OUTLAST_HOST_LIST="${OUTLAST_HOSTS[*]}"
     export OUTLAST_VERSION OUTLAST_STATE OUTLAST_LOCAL OUTLAST_RUN_DIR OUTLAST_CKPT_DIR OUTLAST_RUN OUTLAST_JOB_ID OUTLAST_RESTART OUTLAST_GENERATION
     export OUTLAST_CKPT_PREFIX OUTLAST_CKPT_COMPLETE OUTLAST_CKPT_QUIET_S OUTLAST_CKPT_KEEP OUTLAST_CKPT_KEEP_BEST OUTLAST_CKPT_KEEP_EVERY OUTLAST_SHARDED OUTLAST_RANKS_PER_NODE
     export OUTLAST_CKPT_WRITERS OUTLAST_CKPT_MIB_PER_S OUTLAST_CKPT_MEMORY_GIB
@@ -98,13 +99,16 @@ _ol_coordinator_listen() {
 }
 
 # An agent on each other node, as one step beside the training. A launcher that ends is started again, a little
-# later each time; those that are still there go on meanwhile.
+# later each time; those that are still there go on meanwhile. One agent that dies (it is the first that the memory killer
+# takes) does not end its launcher, so its shell starts it again; with 0 it ends when it is not wanted any more.
 _ol_coordinator_agents() {
   local now_s address port others text token=''
   ((${#OUTLAST_HOSTS[@]} > 1)) && [[ -s $OUTLAST_STATE/sidecar_port && -s $OUTLAST_LOCAL/agent.py ]] || return 0
   [[ -z ${OL_AGENTS_PID:-} ]] || ! kill -0 "$OL_AGENTS_PID" 2>/dev/null || return 0
   printf -v now_s '%(%s)T' -1
   ((now_s >= ${OL_AGENTS_AT_S:-0})) || return 0
+  # One that was there for ten minutes was no failure.
+  ((now_s - ${OL_AGENTS_S:-$now_s} < 600)) || OL_AGENTS_WAIT_S=1
   OL_AGENTS_WAIT_S=$((${OL_AGENTS_WAIT_S:-1} < 60 ? ${OL_AGENTS_WAIT_S:-1} * 2 : 60))
   OL_AGENTS_AT_S=$((now_s + OL_AGENTS_WAIT_S))
   address=$(ol_environment_master "${OUTLAST_HOSTS[0]}" 2>/dev/null) || return 0
@@ -122,11 +126,16 @@ _ol_coordinator_agents() {
       umask 077; mkdir -p "$5/checkpoints" && printf "%s\n" "$2" >"$5/agent.py" || exit
       read -r HOSTNAME </proc/sys/kernel/hostname # a launcher may hand on that of the first host
       for p in /usr/bin/python3 python3 "$9"; do
-        ! "$p" -c "import sys; sys.exit(sys.version_info < (3, 6))" 2>/dev/null || exec "$p" -I "$5/agent.py" "$3" "$4" "${SLURMD_NODENAME:-$HOSTNAME}" "${@:5:4}"
+        "$p" -c "import sys; sys.exit(sys.version_info < (3, 6))" 2>/dev/null || continue
+        for ((tries = 0; tries < 1000; tries++)); do
+          "$p" -I "$5/agent.py" "$3" "$4" "${SLURMD_NODENAME:-$HOSTNAME}" "${@:5:4}" && exit
+          [[ -d $5 ]] || exit 0
+          sleep 2
+        done; exit 1
       done; echo "outlast: no Python 3.6 or newer on $HOSTNAME" >&2; exit 1' outlast-agent \
       "$token" "$text" "$address" "$port" "$OUTLAST_LOCAL" "$OUTLAST_CKPT_DIR" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_RUN_DIR/checkpoints" "$OUTLAST_PYTHON"
   ) >"$OUTLAST_STATE/agents.log" 2>&1 </dev/null &
-  OL_AGENTS_PID=$!
+  OL_AGENTS_PID=$! OL_AGENTS_S=$now_s
 }
 
 # A launcher may wait for a dead node for ever; those that the scheduler calls down are left out.

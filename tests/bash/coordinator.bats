@@ -147,3 +147,14 @@ $OUTLAST_LOCAL" ]
   wait "$OL_AGENTS_PID"
   [ "$(tail -n 1 "$SCHED/agents")" = n3 ]
 }
+
+@test "coordinator: an agent that is killed is started again on its node until it ends by itself" {
+  OUTLAST_HOSTS=(n1 n2) OUTLAST_LAUNCHER='' OUTLAST_PYTHON=python3
+  echo 4711 >"$OUTLAST_STATE/sidecar_port"
+  printf 'import os\nwith open("%s", "a+") as file:\n    file.write("x")\n    file.flush()\n    if file.tell() < 2:\n        os.kill(os.getpid(), 9)\n' \
+    "$BATS_TEST_TMPDIR/starts" >"$OUTLAST_LOCAL/agent.py"
+  ol_environment_master() { echo 10.0.0.1; }
+  _ol_coordinator_agents
+  wait "$OL_AGENTS_PID"
+  [ "$(cat "$BATS_TEST_TMPDIR/starts")" = xx ]
+}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pickle
 import random
 import re
 import signal
@@ -15,6 +14,8 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from soak_trainer import metadata_of
 
 from outlast.sidecar import agent
 
@@ -77,6 +78,7 @@ class Cluster:
             "GENERATION": GENERATION,
             "HOST_LIST": ",".join(self.hosts),
             "AGENT_TOKEN": "secret",
+            "SIDECAR_PID": os.getpid(),
         }
         env = {f"OUTLAST_{name}": str(value) for name, value in (fixed | self.settings).items()}
         return env | {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "pyhelpers"), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -199,22 +201,6 @@ class Cluster:
         assert found.keys() == content.keys()
         assert all(found[path] == content[path] for path in content)
         verify(top)
-
-
-class Record:
-    """Stands for the classes of torch.distributed.checkpoint: an object with fields."""
-
-    def __init__(self, **fields: object) -> None:
-        self.__dict__.update(fields)
-
-
-def metadata_of(parts: dict[str, int]) -> bytes:
-    """A .metadata that names these parts, with their bytes."""
-    storage = {
-        Record(fqn=f"model.{number}"): Record(relative_path=name, offset=0, length=size)
-        for number, (name, size) in enumerate(parts.items())
-    }
-    return pickle.dumps(Record(state_dict_metadata={}, storage_data=storage))
 
 
 def data(size: int, step: int, seed: int) -> bytes:

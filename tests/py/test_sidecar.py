@@ -239,6 +239,24 @@ def test_a_drain_with_nothing_to_do_is_over_at_once(one: Cluster) -> None:
     one.drain(10)
 
 
+def test_one_whose_parent_died_before_it_was_awake_does_nothing(one: Cluster) -> None:
+    one.settings["SIDECAR_PID"] = 1  # not the one that it finds
+    one.start()
+    wait_for(lambda: one.processes["h0"].poll() is not None, "its end")
+    assert not (one.state / "sidecar_beat").exists()
+
+
+def test_of_two_agents_of_a_host_the_older_one_ends(three: Cluster) -> None:
+    three.start()
+    wait_for((three.root / "h1/agent.newest").exists, "the first")
+    older = three.processes.pop("h1")
+    three.start_agent("h1")
+    wait_for(lambda: older.poll() is not None, "its end")
+    content = three.save_sharded(20)
+    three.wait_durable(20)
+    three.assert_holds(20, content)
+
+
 def test_it_ends_with_its_job(three: Cluster) -> None:
     three.start()
     three.save_sharded(20)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import BinaryIO
 
 import pytest
-from sidecar_cluster import metadata_of
+from soak_trainer import metadata_of
 
 from outlast.sidecar import judge
 from outlast.sidecar.judge import Entry, Rules, Verdict

@@ -27,7 +27,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Optional, Tuple
 
-PIECE = 8 << 20
+PIECE = 1 << 20  # it is read, hashed and written while it is in the cache of a core
 SMALL = 1 << 20  # smaller files are copied several at once, and flushed together
 LINE_MAX = 1 << 20
 BATCH = 500
@@ -673,10 +673,27 @@ def tame() -> None:
         pass
 
 
+def sign(local: str) -> str:
+    """A name of our own, written down as that of the node's newest agent."""
+    mine = os.urandom(16).hex()
+    with open(os.path.join(local, "agent.newest"), "w") as file:
+        file.write(mine)
+    return mine
+
+
+def is_newest(local: str, mine: str) -> bool:
+    """Was none started here after us? One whose launcher died may still be there: two would push each other out."""
+    try:
+        with open(os.path.join(local, "agent.newest")) as file:
+            return file.read() in (mine, "")
+    except OSError:
+        return True
+
+
 def run(address: str, port: int, host: str, place: Place, token: str) -> None:
     """Serve the coordinator, and look for it again when it is gone."""
-    seen = time.monotonic()
-    while os.path.isdir(place.local) and time.monotonic() - seen < ORPHAN_S:
+    seen, mine = time.monotonic(), sign(place.local)
+    while os.path.isdir(place.local) and is_newest(place.local, mine) and time.monotonic() - seen < ORPHAN_S:
         try:
             with socket.create_connection((address, port), 10) as link:
                 link.settimeout(10)

@@ -441,7 +441,9 @@ class Coordinator:
             return  # who knows what they have
         pending = [t for t in self.transfers.values() if not (self._is_stuck(t) and self._lost_hosts(t) <= late)]
         durable = self.state.durable_step()
-        open_ = [v for v in verdicts if not v.whole and not v.torn and v.step > durable]
+        # One that is whole and not on its way was just given up, because it had changed: it is looked at again.
+        known = self.transfers.keys() | self.passed
+        open_ = [v for v in verdicts if v.step > durable and not v.torn and not (v.whole and v.name in known)]
         if pending or open_:
             return
         for transfer in self.transfers.values():
@@ -477,8 +479,8 @@ class Coordinator:
 
     def run(self) -> None:
         """Until our parent or the job's folder is gone."""
-        parent, beat_s = os.getppid(), 0.0
-        while os.getppid() == parent and self.settings.state.is_dir():
+        beat_s = 0.0
+        while os.getppid() == self.settings.parent_pid and self.settings.state.is_dir():
             self._keep_agent()
             self.tick()
             if time.time() - beat_s > 1:
@@ -500,6 +502,8 @@ def main(environ: dict[str, str]) -> None:
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     os.nice(5)
     settings = settings_module.from_env(environ)
+    if os.getppid() != settings.parent_pid:
+        return  # it died while we woke up: another one may be at work already, at the same port
     text = Path(agent.__file__).read_text()
     (settings.local / "agent.py").write_text(text)
     Coordinator(settings, environ["OUTLAST_AGENT_TOKEN"]).run()

@@ -37,6 +37,7 @@ class Settings:
     memory: int  # bytes of a node that its checkpoints may take, where they lie in memory; 0: they lie on a disk
     look_s: float
     version: str
+    parent_pid: int  # the process that it ends with
 
     @property
     def durable(self) -> Path:
@@ -76,6 +77,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         memory=int(float(env["OUTLAST_CKPT_MEMORY_GIB"]) * (1 << 30)),
         look_s=float(env.get("OUTLAST_SIDECAR_S", "5")),
         version=env["OUTLAST_VERSION"],
+        parent_pid=int(env["OUTLAST_SIDECAR_PID"]),
     )
 
 

@@ -189,7 +189,7 @@ class Mover:
             if host in transfer.copying or host not in transfer.linked or host not in self._crew.present():
                 continue
             room -= 1
-            self._ask(transfer, host, _share(transfer, paths))
+            self._ask(transfer, host, share(transfer, paths))
 
     def _ask(self, transfer: Transfer, host: str, paths: list[str]) -> None:
         rate = self._bytes_per_s / min(self._writers, max(1, len(transfer.left()))) if self._bytes_per_s else 0
@@ -237,7 +237,7 @@ class Mover:
             self._crew.tell(host, {"m": "cancel", "id": number})
 
 
-def _share(transfer: Transfer, paths: list[str]) -> list[str]:
+def share(transfer: Transfer, paths: list[str]) -> list[str]:
     share: list[str] = []
     room, letters = SHARE, 600_000  # a line is below 1 MiB
     for path in paths:
