@@ -10,7 +10,7 @@
 #
 # Sets     OUTLAST_RESUME OUTLAST_RESUME_RANKS (of the launch that wrote it; empty: not known) OUTLAST_WHY, OUTLAST_BROUGHT (fields for the ledger: files kept, copied, linked)
 # Reads    OUTLAST_RESUME_FROM OUTLAST_RESUME_STEP OUTLAST_NODE_LIST OUTLAST_STAGE_IN OUTLAST_STORAGE OUTLAST_CKPT_DIR OUTLAST_CKPT_PREFIX
-#          OUTLAST_NODES OUTLAST_RANKS_PER_NODE OUTLAST_STARTUP_S OUTLAST_RUN_DIR OUTLAST_VERSION OUTLAST_PYTHON OUTLAST_LOCAL
+#          OUTLAST_CKPT_MEMORY_GIB OUTLAST_NODES OUTLAST_RANKS_PER_NODE OUTLAST_STARTUP_S OUTLAST_RUN_DIR OUTLAST_VERSION OUTLAST_PYTHON OUTLAST_LOCAL
 # Needs    log, bounded, ledger, mail, checkpoint, attempt, py
 # Sourcing it defines the functions above and does nothing else.
 
@@ -84,7 +84,7 @@ _ol_stage_on() { # NODES VERB WORDS...
     arrange=$(ol_shared_print cat "$tool/arrange.py") || arrange=''
   fi
   text=$(declare -f ol_checkpoint_arrange ol_checkpoint_point _ol_stage_node _ol_stage_show)
-  ol_sched_on_each "$OUTLAST_STARTUP_S" "$hosts" bash -c "$text; _ol_stage_node \"\$@\"" outlast-stage \
+  ol_sched_on_each "$OUTLAST_STARTUP_S" "$hosts" bash -c "$text; OUTLAST_CKPT_MEMORY_GIB=$OUTLAST_CKPT_MEMORY_GIB; _ol_stage_node \"\$@\"" outlast-stage \
     "$OUTLAST_LOCAL" "$agent" "$arrange" "$OUTLAST_PYTHON" "$@" >"$OUTLAST_STATE/stage.log" &
   _ol_attempt_await "$!" "$((OUTLAST_STARTUP_S + 10))"
 }
@@ -93,6 +93,8 @@ _ol_stage_on() { # NODES VERB WORDS...
 _ol_stage_node() { # LOCAL AGENT_PY ARRANGE_PY PYTHON arrange|check SRC DIR PREFIX ...
   umask 077
   mkdir -p "$1" && _ol_stage_show "$@" || return
+  # What was put aside for a look would be in training's way in memory.
+  [[ $OUTLAST_CKPT_MEMORY_GIB == 0 ]] || rm -rf "$7/.unused"
   [[ $5 == check ]] || ol_checkpoint_point "$7" "$8" "${6##*/}"
 }
 

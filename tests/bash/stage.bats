@@ -72,6 +72,17 @@ damage() { printf 'weights of step xx\n' >"$(DURABLE "$1")/model.safetensors"; }
   [ "${OUTLAST_BROUGHT[*]}" = "kept:=2 copied:=2 linked:=0" ]
 }
 
+@test "stage: what is put out of sight is kept on a disk, and not in memory" {
+  hashed 20
+  chosen 20
+  checkpoint 40 "$BATS_TEST_TMPDIR/n2/checkpoints"
+  stages
+  [ -d "$BATS_TEST_TMPDIR/n2/checkpoints/.unused" ]
+  OUTLAST_CKPT_MEMORY_GIB=1
+  stages
+  [ "$(entries "$BATS_TEST_TMPDIR/n2/checkpoints")" = checkpoint-20 ]
+}
+
 @test "stage: without hashes, without Python or without the run's copy of it, Bash does it" {
   durable 20
   chosen 20
