@@ -1,12 +1,15 @@
 """make bench: what outlast costs, each figure beside one of the same minute that needs no outlast.
 
-Prints the table of docs/benchmarks.md; takes about five minutes, and a quiet machine.
+Prints the table of docs/benchmarks.md; takes a quiet machine and about five minutes, and half an hour for the copies of
+8 GB (OUTLAST_BENCH_GB).
 """
 
+import os
 import tempfile
 from pathlib import Path
 
 import commands
+import copies
 import jobs
 import logs
 
@@ -25,6 +28,8 @@ def main() -> None:
         rows += jobs.turns(root, Path(folder) / "turns")
         rows += jobs.beside(root, Path(folder) / "beside")
         rows += [*logs.rows(Path(folder), [0.2, 2]), logs.memory(Path(folder))]
+    with tempfile.TemporaryDirectory(prefix="outlast-bench-", dir=os.environ.get("OUTLAST_BENCH_DIR")) as folder:
+        rows += copies.rows(Path(folder))
     print(table(rows))
 
 
