@@ -118,7 +118,8 @@ def test_qdel_of_both_in_one_command(pbs_lab: PbsLab, first: str) -> None:
 
 
 def test_qdel_of_the_child_alone_lets_the_job_train_and_nothing_follow(pbs_lab: PbsLab) -> None:
-    job = training(pbs_lab, *INSURED, "--set", "deadline.train_at_most_s=25")
+    longest = ("--set", "progress.target_step=2000", "--set", "deadline.train_at_most_s=45")
+    job = training(pbs_lab, *INSURED, *longest)
     child = pbs_lab.successor(job)
     delete(pbs_lab, "owner", child)
     pbs_lab.wait_until_empty()
