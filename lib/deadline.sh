@@ -10,20 +10,24 @@
 #   ol_deadline_left        print the seconds until training must stop, never less than 0
 #   ol_deadline_job_left    print the seconds until the allocation ends, never less than 0
 #   ol_deadline_is_near S   are fewer than S seconds of training left?
+#   ol_deadline_learn       stop earlier, if stops and copies have taken longer than there is time for (OUTLAST_MARGIN_S)
 #
 # Files    OUTLAST_STATE/end_time   when the allocation ends, UTC seconds
+#          OUTLAST_STATE/margin     what has been learned: seconds from the end of training to that of the allocation
 #          OUTLAST_STATE/deadline   the time is up: when, and why; written before anybody is told
+# Sets     OUTLAST_MARGIN_S (ol_deadline_learn)
 # Reads    OUTLAST_STARTED_S OUTLAST_WALLTIME_S OUTLAST_MARGIN_S OUTLAST_TRAIN_AT_MOST_S OUTLAST_POLL_S
-# Needs    log, bounded
+# Needs    log, bounded, history
 # Sourcing it defines the functions above and does nothing else.
 
 # The timer calls this every second, so it starts no process: sets OL_DEADLINE_END (of the allocation) and
 # OL_DEADLINE_AT (of training), UTC seconds.
 _ol_deadline_compute() {
-  local end_s=''
+  local end_s='' margin_s=''
   read -r end_s 2>/dev/null <"$OUTLAST_STATE/end_time"
+  read -r margin_s 2>/dev/null <"$OUTLAST_STATE/margin" || margin_s=''
   OL_DEADLINE_END=${end_s:-$((OUTLAST_STARTED_S + OUTLAST_WALLTIME_S))}
-  OL_DEADLINE_AT=$((OL_DEADLINE_END - OUTLAST_MARGIN_S))
+  OL_DEADLINE_AT=$((OL_DEADLINE_END - ${margin_s:-OUTLAST_MARGIN_S}))
   if ((OUTLAST_TRAIN_AT_MOST_S > 0 && OUTLAST_STARTED_S + OUTLAST_TRAIN_AT_MOST_S < OL_DEADLINE_AT)); then
     OL_DEADLINE_AT=$((OUTLAST_STARTED_S + OUTLAST_TRAIN_AT_MOST_S))
   fi
@@ -50,6 +54,22 @@ ol_deadline_is_near() {
   local left_s
   left_s=$(ol_deadline_left)
   ((left_s < $1))
+}
+
+# What cut off the last job was too short for its save, so twice that; of what a stop takes one and a half. At most a
+# third of the walltime, and never less than before.
+ol_deadline_learn() {
+  local late_s stop_s margin_s cap_s=$((OUTLAST_WALLTIME_S / 3)) why
+  late_s=$(ol_history_margin_s)
+  stop_s=$(ol_history_stop_s)
+  margin_s=$((late_s * 2 > stop_s * 3 / 2 ? late_s * 2 : stop_s * 3 / 2))
+  ((margin_s <= cap_s)) || margin_s=$cap_s
+  ((margin_s > OUTLAST_MARGIN_S)) || return 0
+  why="a stop takes $stop_s s"
+  ((late_s == 0)) || why+=", and a margin of $late_s s was too short"
+  ol_log_info "stopping $margin_s s before the allocation ends, not $OUTLAST_MARGIN_S: $why"
+  OUTLAST_MARGIN_S=$margin_s
+  printf '%d\n' "$margin_s" >"$OUTLAST_STATE/margin.new" && mv -f "$OUTLAST_STATE/margin.new" "$OUTLAST_STATE/margin"
 }
 
 _ol_deadline_ask() {

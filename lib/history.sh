@@ -15,6 +15,7 @@
 #   ol_history_since_hook       how many steps became durable since the on_durable command has run
 #   ol_history_resumed_s        when a person last said go on, UTC seconds since 1970, else 0
 #   ol_history_margin_s         the margin of the last job that was cut off at its walltime, else 0
+#   ol_history_stop_s           what a stop takes: from our request to the last copy, or a copy alone where that is longer; medians
 #
 # A `resumed` event (somebody looked and said go on) starts the counts anew.
 # Reads    OUTLAST_STATE, OUTLAST_RUN_DIR, OUTLAST_JOB_ID
@@ -131,4 +132,29 @@ ol_history_margin_s() {
   _ol_history_awk '
     event == "ended" && get("class") == "walltime_late" { margin = get("margin_s") }
     END { print margin + 0 }'
+}
+
+# One stall of the file system must not cost every later job a part of its walltime: the middle one of the last three
+# stops, and of the last five copies.
+ol_history_stop_s() {
+  _ol_history_awk '
+    function middle(list, n, most,    i, j, sorted, count, value) {
+      for (i = n; i > 0 && i > n - most; i--) {
+        value = list[i] + 0
+        for (j = ++count; j > 1 && sorted[j - 1] > value; j--) sorted[j] = sorted[j - 1]
+        sorted[j] = value
+      }
+      return count ? sorted[int(count / 2) + 1] : 0
+    }
+    { job = get("job") "." get("restart") }
+    event == "signal" && get("name") == "stop" && get("from") == "deadline" { asked = get("t"); of = job; stop[++stops] = 0 }
+    (event == "ended" || event == "checkpoint_durable") && stops && job == of {
+      if (get("t") - asked > stop[stops]) stop[stops] = get("t") - asked
+    }
+    event == "checkpoint_durable" { copy[++copies] = get("seconds") }
+    END {
+      stop_s = middle(stop, stops, 3)
+      copy_s = middle(copy, copies, 5)
+      print (stop_s > copy_s ? stop_s : copy_s)
+    }'
 }

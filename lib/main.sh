@@ -110,14 +110,6 @@ _ol_main_adopt() {
   _ol_main_know
 }
 
-# What cut off the last job was too short for its save.
-_ol_main_margin() {
-  local margin_s cap_s=$((OUTLAST_WALLTIME_S / 3))
-  margin_s=$(ol_history_margin_s)
-  margin_s=$((margin_s * 2 < cap_s ? margin_s * 2 : cap_s))
-  ((margin_s <= OUTLAST_MARGIN_S)) || OUTLAST_MARGIN_S=$margin_s
-}
-
 _ol_main_own() {
   local status=0
   ol_lease_take || status=$?
@@ -152,7 +144,7 @@ ol_main_open() {
   OUTLAST_PARENT=$(ol_history_parent)
   _ol_main_own || return
   _ol_main_know || return
-  _ol_main_margin
+  ol_deadline_learn
   ol_deadline_start
   ol_courier_start
   _ol_main_adopt || return

@@ -155,12 +155,22 @@ _ol_watch_helpers() {
   ol_deadline_start
 }
 
+# A copy that has just become durable tells how long the last one will take.
+_ol_watch_margin() {
+  local step=''
+  read -r step 2>/dev/null <"$OUTLAST_STATE/durable_step"
+  [[ -n $step && $step != "$OUTLAST_MARGIN_STEP" ]] || return 0
+  [[ -z $OUTLAST_MARGIN_STEP ]] || ol_deadline_learn
+  OUTLAST_MARGIN_STEP=$step
+}
+
 _ol_watch_round() {
   _ol_watch_progress
   _ol_watch_term
   _ol_watch_wishes
   _ol_watch_deaths
   _ol_watch_last_useful
+  _ol_watch_margin
   ol_stop_push
   _ol_watch_disk
   _ol_watch_durable
@@ -172,7 +182,7 @@ _ol_watch_round() {
 # The launcher's end and a TERM are seen within a fifth of a second, the rest once a second.
 ol_watch() {
   local now_s look=0
-  OUTLAST_WATCH_TICK=0 OUTLAST_FIRST_SEEN=0 OUTLAST_STOP_REASON='' OUTLAST_LAST_CKPT='' OUTLAST_PEER_S='' OUTLAST_LATE_S=0
+  OUTLAST_WATCH_TICK=0 OUTLAST_FIRST_SEEN=0 OUTLAST_STOP_REASON='' OUTLAST_LAST_CKPT='' OUTLAST_PEER_S='' OUTLAST_LATE_S=0 OUTLAST_MARGIN_STEP=''
   while kill -0 "$OUTLAST_LAUNCH_PID" 2>/dev/null; do
     if ((look % 5 == 0)) || [[ -e $OUTLAST_STATE/term && -z $OUTLAST_THEN ]]; then
       _ol_watch_round

@@ -149,3 +149,27 @@ timer() {
   run -0 _ol_deadline_every_s
   [ "$output" = 60 ]
 }
+
+@test "deadline_learn: doubles after a job that was cut off, up to a third of the walltime, and never shrinks" {
+  ol_deadline_learn
+  [ "$OUTLAST_MARGIN_S" = 300 ]
+  past 6 ended class=walltime_late margin_s:=300
+  ol_deadline_learn
+  [ "$OUTLAST_MARGIN_S" = 600 ]
+  past 6 ended class=walltime_late margin_s:=900
+  ol_deadline_learn
+  [ "$OUTLAST_MARGIN_S" = 1200 ]
+  OUTLAST_MARGIN_S=1500
+  ol_deadline_learn
+  [ "$OUTLAST_MARGIN_S" = 1500 ]
+}
+
+@test "deadline_learn: one and a half of what a copy takes, and the timer that runs already knows it" {
+  ends_in 700
+  status_of timer
+  [ ! -e "$OUTLAST_STATE/deadline" ]
+  past 7 checkpoint_durable seconds:=500
+  ol_deadline_learn
+  [ "$OUTLAST_MARGIN_S" = 750 ]
+  until_true test -s "$OUTLAST_STATE/deadline"
+}

@@ -172,3 +172,30 @@ load job
   [ "$(ol_history_same 'code 1' 3)" = 1 ]
   [ "$(ol_history_jobs)" = 1 ]
 }
+
+@test "history_stop_s: from the request to the last copy, the middle one of three stops; nothing is 0" {
+  local job took
+  run -0 ol_history_stop_s
+  [ "$output" = 0 ]
+  for took in 40 900 50 60; do
+    job=$((${job:-0} + 1))
+    past "$job" signal name=stop from=deadline
+    PAST_S=$((PAST_S + took - 2))
+    past "$job" ended class=walltime
+    past "$job" checkpoint_durable seconds:=5
+    PAST_S=$((PAST_S + 10000))
+    past "$((job + 1))" checkpoint_durable seconds:=5
+  done
+  run -0 ol_history_stop_s
+  [ "$output" = 60 ]
+}
+
+@test "history_stop_s: a stop that somebody asked for says nothing, copies alone do" {
+  local took
+  past 1 signal name=stop from=stop
+  PAST_S=$((PAST_S + 500))
+  past 1 ended class=stopped
+  for took in 9000 30 20 9000 40 31; do past 1 checkpoint_durable seconds:="$took"; done
+  run -0 ol_history_stop_s
+  [ "$output" = 31 ]
+}

@@ -170,20 +170,6 @@ running() { printf 'state=running verdict=none restarts=0\n' >"$SCHED/state.$1";
   [ "$OUTLAST_CLASS $OUTLAST_THEN" = "launch hold" ]
 }
 
-@test "main: the margin doubles after a job that was cut off, up to a third of the walltime, and never shrinks" {
-  _ol_main_margin
-  [ "$OUTLAST_MARGIN_S" = 300 ]
-  past 6 ended class=walltime_late margin_s:=300
-  _ol_main_margin
-  [ "$OUTLAST_MARGIN_S" = 600 ]
-  past 6 ended class=walltime_late margin_s:=900
-  _ol_main_margin
-  [ "$OUTLAST_MARGIN_S" = 1200 ]
-  OUTLAST_MARGIN_S=1500
-  _ol_main_margin
-  [ "$OUTLAST_MARGIN_S" = 1500 ]
-}
-
 @test "main_insure: submits at the launch where the job wants that, and only there" {
   OUTLAST_GENERATION=000003
   ol_main_insure

@@ -5,7 +5,7 @@ load job
 setup() {
   a_job
   ol_progress_reset
-  OUTLAST_LAUNCH_PID=$$ OUTLAST_WATCH_TICK=0 OUTLAST_FIRST_SEEN=0 OUTLAST_LAST_CKPT='' OUTLAST_PEER_S='' OUTLAST_LATE_S=0
+  OUTLAST_LAUNCH_PID=$$ OUTLAST_WATCH_TICK=0 OUTLAST_FIRST_SEEN=0 OUTLAST_LAST_CKPT='' OUTLAST_PEER_S='' OUTLAST_LATE_S=0 OUTLAST_MARGIN_STEP=''
 }
 
 log() { printf '%s\n' "$@" >>"$OUTLAST_LOG"; }
@@ -198,6 +198,18 @@ end() { touch "$BATS_TEST_TMPDIR/end"; }
   printf '40 %d\n' "$(now)" >"$OUTLAST_STATE/local_step"
   look
   [ "$(asked)" = "" ]
+}
+
+@test "watch: each copy that becomes durable tells how early to stop; the one that the job began with tells nothing" {
+  ol_deadline_learn() { echo learned >>"$BATS_TEST_TMPDIR/learned"; }
+  echo 20 >"$OUTLAST_STATE/durable_step"
+  look
+  look
+  [ ! -e "$BATS_TEST_TMPDIR/learned" ]
+  echo 40 >"$OUTLAST_STATE/durable_step"
+  look
+  look
+  [ "$(wc -l <"$BATS_TEST_TMPDIR/learned")" = 1 ]
 }
 
 @test "watch: hours of steps without a durable checkpoint are told, once a stall" {

@@ -130,7 +130,7 @@ main() {
 #   OUTLAST_STATE     in that folder on the first node: this job's state and its own log
 # What follows: the parts of main; this job and its site; the tools, a file each ("# lib/NAME.sh -"):
 #   an attempt   attempt pins watch stop ending decide guard successor settle
-#   beside it    deadline pulse courier hook coordinator checkpoint progress lease run history ledger
+#   beside it    deadline pulse courier hook coordinator checkpoint stage progress lease run history ledger
 #   below them   environment shim mail report py bounded log scheduler/pbs
 
 # lib/main.sh - the parts of a job's story, in the order in which main tells them
@@ -223,7 +223,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, py, report, hook
 
 # lib/deadline.sh - when training must stop, kept by a process of its own
-# Needs    log, bounded
+# Needs    log, bounded, history
 
 # lib/pulse.sh - are all our nodes alive? Where the scheduler ends a job minutes after one has died, we look ourselves
 # Needs    log
