@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# shellcheck disable=SC2030,SC2031 # a test is a subshell, and that is wanted
 load job
 
 @test "history_load: the questions are answered from a copy on the node" {

@@ -117,6 +117,26 @@ def memory(folder: Path) -> Row:
     )
 
 
+def whole_way(folder: Path, count: int) -> Row:
+    """From the last file of a checkpoint until it is durable, through coordinator and agent, beside `cp -r`."""
+    root = HERE.parents[1]
+    environ = os.environ | {"PYTHONPATH": f"{root / 'pyhelpers'}:{root / 'tests/py'}"}
+    source = make(folder / "source/step-1", count, 100 * count)
+    with fresh(folder) as into:
+        plain = seconds(rivals()["`cp -r`"], source, into / "copy")
+    shutil.rmtree(source)
+    with fresh(folder) as into:
+        words = [sys.executable, str(HERE / "whole_way.py"), str(count), str(into)]
+        told = subprocess.run(words, check=True, env=environ, stdout=subprocess.PIPE, text=True).stdout.split()
+    took, cpu, peak = map(float, told)
+    return (
+        f"durable, {count:,} small files (coordinator: {cpu:.1f} s of a core, {peak:.0f} MiB)",
+        f"{took:.1f} s",
+        f"{plain:.1f} s, `cp -r`",
+        f"{took / plain:.2f}",
+    )
+
+
 def turns(seconds: float) -> int:
     """How often ranks on all cores compute their product in that time."""
     words = [sys.executable, "-c", TRAINER, str(seconds)]
@@ -161,7 +181,8 @@ def rows(folder: Path) -> list[Row]:
     folder.mkdir(parents=True, exist_ok=True)
     wanted = float(os.environ.get("OUTLAST_BENCH_GB", "8")) * 1e9
     size = int(min(wanted, shutil.disk_usage(folder).free / 5))
-    return [*beside(folder, size), memory(folder), *slowdown(folder, size)]
+    many = [whole_way(folder, count) for count in (1000, 10_000, MANY)]
+    return [*beside(folder, size), memory(folder), *many, *slowdown(folder, size)]
 
 
 if __name__ == "__main__":

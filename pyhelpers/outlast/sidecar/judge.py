@@ -19,7 +19,7 @@ from outlast.sidecar.settings import Ranks
 Files = Mapping[str, tuple[int, int]]  # path: bytes, time of change in ns
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Part:
     """A file, where it is taken from."""
 

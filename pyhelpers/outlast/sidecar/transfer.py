@@ -2,8 +2,9 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from outlast.sidecar.agent import Message
@@ -11,7 +12,7 @@ from outlast.sidecar.crew import Crew
 from outlast.sidecar.judge import Part, Verdict
 
 SHARE = 4 << 30  # so many bytes, or SHARE_FILES, are asked for at once: what follows may have changed by then
-SHARE_FILES = 400
+SHARE_FILES = 2000
 FIRST_WAIT_S = 2.0
 LONGEST_WAIT_S = 300.0
 
@@ -35,12 +36,13 @@ class Journal:
                 continue  # torn
             self.files.setdefault(key, {})[file] = (Part(host, int(size), int(mtime_ns)), digest)
 
-    def add(self, key: str, path: str, part: Part, digest: str) -> None:
-        """This file is copied, and on its disk."""
-        self.files.setdefault(key, {})[path] = (part, digest)
+    def add(self, key: str, files: Mapping[str, tuple[Part, str]]) -> None:
+        """These files are copied, and on their disk."""
+        self.files.setdefault(key, {}).update(files)
+        rows = ([key, path, part.host, part.size, part.mtime_ns, digest] for path, (part, digest) in files.items())
         try:
             with self._path.open("a") as file:
-                file.write(json.dumps([key, path, part.host, part.size, part.mtime_ns, digest]) + "\n")
+                file.write("".join(json.dumps(row) + "\n" for row in rows))
         except OSError:
             pass  # a full disk: then it is compared again
 
@@ -66,7 +68,10 @@ class Journal:
 
 @dataclass
 class Transfer:
-    """A whole checkpoint. `key` tells it from one of the same step that another launch wrote."""
+    """A whole checkpoint. `key` tells it from one of the same step that another launch wrote.
+
+    There may be 100,000 files, and this is looked at several times a second: nothing goes through all of them again.
+    """
 
     name: str
     step: int
@@ -80,7 +85,7 @@ class Transfer:
     loss: float | None = None
     linked: set[str] = field(default_factory=set)
     linking: set[str] = field(default_factory=set)
-    copied: dict[str, str] = field(default_factory=dict)  # path: hash
+    copied: dict[str, str] = field(init=False)  # path: hash
     copying: dict[str, int] = field(default_factory=dict)  # host: number of the question
     begun_s: float = 0.0
     progress_s: float = 0.0
@@ -88,31 +93,48 @@ class Transfer:
     wait_s: float = FIRST_WAIT_S
     withdrawn: bool = False
 
-    @property
+    def __post_init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Nothing of it is copied, as far as anybody knows."""
+        self.copied = {}
+        self._left: dict[str, dict[str, None]] = {}
+        self._left_bytes = self.bytes
+        for path, part in self.files.items():
+            self._left.setdefault(part.host, {})[path] = None
+
+    def has(self, path: str, digest: str) -> None:
+        """This file is copied."""
+        part = self.files[path]
+        if path not in self.copied:
+            self._left_bytes -= part.size
+            del self._left[part.host][path]
+            if not self._left[part.host]:
+                del self._left[part.host]
+        self.copied[path] = digest
+
+    @cached_property
     def hosts(self) -> set[str]:
         """Who has files that it needs."""
         return {part.host for part in self.files.values()}
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """Of all of it."""
         return sum(part.size for part in self.files.values())
 
-    def left(self) -> dict[str, list[str]]:
-        """What has still to be copied, by host."""
-        left: dict[str, list[str]] = {}
-        for path, part in self.files.items():
-            if path not in self.copied:
-                left.setdefault(part.host, []).append(path)
-        return left
+    def left(self) -> Mapping[str, Mapping[str, None]]:
+        """The paths that have still to be copied, by host."""
+        return self._left
 
     def left_bytes(self) -> int:
         """How much that is."""
-        return sum(self.files[path].size for paths in self.left().values() for path in paths)
+        return self._left_bytes
 
     def is_copied(self) -> bool:
         """Is nothing left?"""
-        return len(self.copied) == len(self.files) and not self.copying
+        return not self._left and not self.copying
 
 
 def begin(verdict: Verdict, attempt: int, generation: str, journal: Journal, algorithm: str) -> Transfer:
@@ -134,7 +156,7 @@ def begin(verdict: Verdict, attempt: int, generation: str, journal: Journal, alg
         told, _, text = digest.partition(":")
         if transfer.files.get(path) == part:
             transfer.algorithm = told  # of all, as they were chosen when the first was copied
-            transfer.copied[path] = text
+            transfer.has(path, text)
     return transfer
 
 
@@ -183,13 +205,13 @@ class Mover:
         if now < transfer.retry_s:
             return
         room = self._writers - len(transfer.copying)
-        for host, paths in sorted(transfer.left().items()):
+        for host in sorted(transfer.left()):
             if room <= 0:
                 return
             if host in transfer.copying or host not in transfer.linked or host not in self._crew.present():
                 continue
             room -= 1
-            self._ask(transfer, host, share(transfer, paths))
+            self._ask(transfer, host, share(transfer, transfer.left()[host]))
 
     def _ask(self, transfer: Transfer, host: str, paths: list[str]) -> None:
         rate = self._bytes_per_s / min(self._writers, max(1, len(transfer.left()))) if self._bytes_per_s else 0
@@ -198,23 +220,26 @@ class Mover:
         question |= {"files": files, "rate": rate, "hash": transfer.algorithm}
 
         def rows(host: str, message: Message) -> None:
+            if question["hash"] != transfer.algorithm:
+                return
+            files: dict[str, tuple[Part, str]] = {}
             for path, size, digest in message["files"]:
                 part = transfer.files.get(path)
-                if question["hash"] != transfer.algorithm:
-                    return
-                if part is None or part.host != host or part.size != size:
-                    continue
-                transfer.copied[path] = str(digest)
+                if part is not None and part.host == host and part.size == size:
+                    transfer.has(path, str(digest))
+                    files[path] = (part, f"{transfer.algorithm}:{digest}")
+            if files:
                 transfer.progress_s = time.time()
                 transfer.wait_s = FIRST_WAIT_S
-                self._journal.add(transfer.key, path, part, f"{transfer.algorithm}:{digest}")
+                self._journal.add(transfer.key, files)
 
         def end(host: str, message: Message) -> None:
             transfer.copying.pop(host, None)
             if message.get("error") == "changed":
                 transfer.withdrawn = True
             elif message.get("error") == "hash" and transfer.algorithm != "blake2b":
-                transfer.algorithm, transfer.copied = "blake2b", {}  # that every Python has
+                transfer.algorithm = "blake2b"  # that every Python has
+                transfer.forget()
                 self._journal.drop(transfer.key)
             elif message.get("error") not in (None, "gone", "stopped"):
                 self._failed(transfer, host, message)
@@ -237,7 +262,7 @@ class Mover:
             self._crew.tell(host, {"m": "cancel", "id": number})
 
 
-def share(transfer: Transfer, paths: list[str]) -> list[str]:
+def share(transfer: Transfer, paths: Iterable[str]) -> list[str]:
     share: list[str] = []
     room, letters = SHARE, 600_000  # a line is below 1 MiB
     for path in paths:
