@@ -37,7 +37,7 @@ def test_typer_lives_in_commands() -> None:
 
 
 def test_jinja2_lives_in_what_fills_templates() -> None:
-    assert users_of("jinja2") <= {"render.py", "report/html.py", "notice/letter.py"}
+    assert users_of("jinja2") <= {"render.py", "markup.py"}
 
 
 @pytest.mark.parametrize("package", ["filelock", "psutil", "xxhash"])

@@ -11,9 +11,7 @@ from email.policy import SMTP
 from email.utils import format_datetime
 from pathlib import Path
 
-import jinja2
-
-from outlast import tree
+from outlast import markup
 from outlast.crash.verdict import printable
 from outlast.masked import masked
 from outlast.notice.message import Message, one_line
@@ -132,11 +130,4 @@ def _beginning(path: Path) -> str:
 
 
 def _html(letter: Letter) -> str:
-    env = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(tree.root() / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return env.get_template("mail.html.j2").render(letter=letter)
+    return markup.html("mail.html.j2", letter=letter)

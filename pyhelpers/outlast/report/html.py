@@ -1,8 +1,6 @@
 """report.html: one file that loads nothing."""
 
-import jinja2
-
-from outlast import ledger, runstate, summary, tree
+from outlast import ledger, markup, runstate, summary
 from outlast.ledger import Event
 from outlast.masked import masked
 from outlast.report.attempt import Attempt
@@ -12,17 +10,11 @@ from outlast.rundir import RunDir
 
 def page(run: RunDir, events: list[Event], reports: list[tuple[Attempt, str]]) -> str:
     """The run's state, its jobs, and the texts of its reports."""
-    env = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(tree.root() / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     folded = ledger.fold(events)
     files = runstate.asked(run)
     state, _ = runstate.word(folded, {}, files)
-    return env.get_template("report.html.j2").render(
+    return markup.html(
+        "report.html.j2",
         run=run.name,
         state="going on" if state == "lost" else state,
         reason=masked(runstate.reason(folded, state, files)) if state == "held" else "",
