@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import outlast
-from outlast.refused import Refused
+from outlast.refused import Refused, nearest
 
 VERBS: dict[str, str] = {
     "demo": "Show a whole run on this machine: train, lose a rank, run out of time, resume, finish.",
@@ -42,7 +42,7 @@ def main(argv: list[str]) -> int:
     """Exit status of the verb `argv[0]`: 0 did it, 1 could not, 2 wrong usage, 75 try again later."""
     verb = argv[0] if argv else "--help"
     if verb in ("-h", "--help", "help"):
-        print(_overview())
+        print(_overview("outlast", VERBS))
         return 0
     if verb == "--version":
         print(f"outlast {outlast.__version__}")
@@ -82,6 +82,18 @@ def _send_waiting(verb: str) -> None:
             background.start(run, os.environ)
 
 
+def of_verb(verb: str, verbs: dict[str, str], argv: list[str], find: Callable[[str], Any]) -> int:
+    """Exit status of one of a verb's own verbs, `argv[0]`, whose function `find` gives."""
+    own = argv[0] if argv else "--help"
+    if own in ("-h", "--help", "help"):
+        print(_overview(f"outlast {verb}", verbs))
+        return 0
+    if own not in verbs:
+        print(f"outlast: {verb} has no verb {own!r}{nearest(own, list(verbs))}", file=sys.stderr)
+        return 2
+    return typed(f"{verb} {own}", find(own))(argv[1:])
+
+
 def typed(verb: str, function: Any) -> Callable[[list[str]], int]:
     """The verb as a call with its words, parsed by typer as the function's types say."""
     import typer
@@ -99,10 +111,10 @@ def typed(verb: str, function: Any) -> Callable[[list[str]], int]:
     return call
 
 
-def _overview() -> str:
-    width = max(map(len, VERBS))
-    verbs = "\n".join(f"  {verb:<{width}}  {help_line}" for verb, help_line in VERBS.items())
-    return f"Usage: outlast VERB …   (outlast VERB --help says more)\n\n{verbs}"
+def _overview(program: str, verbs: dict[str, str]) -> str:
+    width = max(map(len, verbs))
+    lines = "\n".join(f"  {verb:<{width}}  {help_line}" for verb, help_line in verbs.items())
+    return f"Usage: {program} VERB …   ({program} VERB --help says more)\n\n{lines}"
 
 
 def _unknown(verb: str) -> int:

@@ -1,10 +1,9 @@
 """outlast ckpt: the checkpoints of a run, or of any folder. Each of its verbs is a module of its own, ckpt_VERB."""
 
 import importlib
-import sys
+from typing import Any
 
 from outlast import commands
-from outlast.refused import nearest
 
 VERBS: dict[str, str] = {
     "list": "List the checkpoints of a run or a folder, newest last.",
@@ -22,19 +21,9 @@ VERBS: dict[str, str] = {
 
 def main(argv: list[str]) -> int:
     """Exit status of the verb `argv[0]`."""
-    verb = argv[0] if argv else "--help"
-    if verb in ("-h", "--help", "help"):
-        print(overview())
-        return 0
-    if verb not in VERBS:
-        print(f"outlast: ckpt has no verb {verb!r}{nearest(verb, list(VERBS))}", file=sys.stderr)
-        return 2
+    return commands.of_verb("ckpt", VERBS, argv, _function)
+
+
+def _function(verb: str) -> Any:
     module = importlib.import_module(f"outlast.commands.ckpt_{verb}")
-    function = module.listed if verb == "list" else getattr(module, verb)
-    return commands.typed(f"ckpt {verb}", function)(argv[1:])
-
-
-def overview() -> str:
-    """The verbs, a line each."""
-    lines = "\n".join(f"  {verb:<10}  {line}" for verb, line in VERBS.items())
-    return f"Usage: outlast ckpt VERB …   (outlast ckpt VERB --help says more)\n\n{lines}"
+    return module.listed if verb == "list" else getattr(module, verb)

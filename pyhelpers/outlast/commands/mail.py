@@ -1,7 +1,6 @@
 """outlast mail: send what waits in a run's outbox, or try whether mail works."""
 
 import os
-import sys
 import time
 from typing import Annotated
 
@@ -14,7 +13,7 @@ from outlast.job import Mail
 from outlast.notice import flush, letter, senders
 from outlast.notice.message import addresses
 from outlast.notice.unsent import Unsent
-from outlast.refused import Refused, nearest
+from outlast.refused import Refused
 from outlast.rundir import RunDir
 
 VERBS = {
@@ -29,19 +28,7 @@ AnyRun = Annotated[str, typer.Argument(metavar="[RUN]", help="With the settings 
 
 def main(argv: list[str]) -> int:
     """Exit status of the verb `argv[0]`."""
-    verb = argv[0] if argv else "--help"
-    if verb in ("-h", "--help", "help"):
-        print(_overview())
-        return 0
-    if verb not in VERBS:
-        print(f"outlast: mail has no verb {verb!r}{nearest(verb, list(VERBS))}", file=sys.stderr)
-        return 2
-    return commands.typed(f"mail {verb}", {"test": test, "flush": flushed}[verb])(argv[1:])
-
-
-def _overview() -> str:
-    lines = "\n".join(f"  {verb:<6}  {line}" for verb, line in VERBS.items())
-    return f"Usage: outlast mail VERB …   (outlast mail VERB --help says more)\n\n{lines}"
+    return commands.of_verb("mail", VERBS, argv, lambda verb: {"test": test, "flush": flushed}[verb])
 
 
 def flushed(run: _common.RunArgument, limit: Limit = int(flush.LIMIT_S)) -> None:
