@@ -156,3 +156,12 @@ durable() {
 }
 
 owns_the_run() { printf 'job=7 restart=0 host=n1\n' >"$OUTLAST_RUN_DIR/lease/$OUTLAST_GENERATION"; }
+
+# What a rendered script would say of its site and its job, for code that starts a command in the trainer's environment.
+has_no_site() {
+  ol_site_modules() { :; }
+  ol_site_env() { :; }
+  ol_job_env() { :; }
+  ol_job_setup() { export LOADED=yes; }
+  ol_environment_job() { :; }
+}

@@ -4,11 +4,7 @@ load job
 
 setup() {
   a_job
-  ol_site_modules() { :; }
-  ol_site_env() { :; }
-  ol_job_env() { :; }
-  ol_job_setup() { export LOADED=yes; }
-  ol_environment_job() { :; }
+  has_no_site
   ol_bounded_open
   OUTLAST_RESUME='' OUTLAST_RESUME_STEP='' OUTLAST_ROOT=/nowhere OUTLAST_PYTHON_PATH=false
   # The run's own copy of outlast, which is this checkout's.
