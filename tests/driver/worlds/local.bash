@@ -16,8 +16,18 @@ world_up() {
   mkdir "$world_folder" "$local_queue.d"
   world_alive
 }
-# A job or a rank that heeds nothing would outlive its folder, in which it is told to end.
-world_down() { pkill -KILL -f -- "$BATS_FILE_TMPDIR/" || true; }
+# A job or a rank that heeds nothing would outlive its folder, in which it is told to end; and a runner writes down how
+# its job ended, so the folder stays until there is none.
+world_down() {
+  pkill -KILL -f -- "$BATS_FILE_TMPDIR/" || true
+  until_true no_runner
+}
+no_runner() {
+  local file pid _
+  for file in "$local_queue.d"/*/pid; do
+    ! { [[ -e $file ]] && read -r pid _ <"$file" && kill -0 "$pid" 2>/dev/null; } || return 1
+  done
+}
 world_as_user() { (cd "$world_folder" && env -u OUTLAST_LOCAL_JOB OUTLAST_LOCAL_QUEUE="$local_queue" "$@"); }
 
 world_head() {
