@@ -135,20 +135,20 @@ def _loosened(why: str, script: str) -> str:
     return f", which grants the run as much again; {name} says how much"
 
 
-def todo(run: Run, state: str, asked: Asked, typed: str, script: str = "its job.sh") -> str:
+def todo(run: Run, state: str, asked: Asked, typed: str, script: str = "its job.sh", outlast: str = "outlast") -> str:
     """What to type next."""
     if state == "held":
         own = asked.hold[1] if len(asked.hold) > 1 and asked.hold[1] else run.todo
-        return (own or f"outlast resume {typed}") + _loosened(reason(run, state, asked), script)
+        return (own or f"{outlast} resume {typed}") + _loosened(reason(run, state, asked), script)
     if state == "pending" and (asked.stop or asked.hold):
-        return f"outlast resume {typed}, if it shall train"
+        return f"{outlast} resume {typed}, if it shall train"
     if asked.hold and state in ("running", "ending"):
-        return f"outlast resume {typed}, if the chain shall go on"
+        return f"{outlast} resume {typed}, if the chain shall go on"
     if state in ("stopped", "lost", "ended", "new"):
-        return f"outlast resume {typed}"
+        return f"{outlast} resume {typed}"
     if state == "unknown":
-        return f"outlast status {typed}, in a minute"
-    return f"outlast events {typed}" + ("" if state == "finished" else " --follow")
+        return f"{outlast} status {typed}, in a minute"
+    return f"{outlast} events {typed}" + ("" if state == "finished" else " --follow")
 
 
 def status(run: RunDir, typed: str, events: Run, answers: Mapping[str, State | None], target_step: int) -> Status:

@@ -1,5 +1,6 @@
 """Where templates/, lib/ and sites/ are."""
 
+import shlex
 from pathlib import Path
 
 from outlast.refused import Refused
@@ -10,6 +11,11 @@ _HERE = Path(__file__).resolve().parent
 def short(root: Path, path: Path) -> str:
     """A path as messages name it: from the root on, or whole where it lies elsewhere."""
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+def command(root: str) -> str:
+    """How a person types outlast: a checkout's by its path, as it is on nobody's PATH, an installed one by its name."""
+    return shlex.quote(f"{root}/bin/outlast") if root and not root.endswith("/_tree") else "outlast"
 
 
 def root() -> Path:

@@ -125,6 +125,27 @@ def test_the_report_is_read_at_a_glance(fake: Fake, capsys: pytest.CaptureFixtur
     assert lines[-1].startswith("To do:        ")
 
 
+def test_what_to_do_can_be_typed_in_any_folder(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    path = the_run(fake, log="1: Segmentation fault (core dumped)\n")
+    with (path / "job.sh").open("a") as file:
+        file.write("OUTLAST_ROOT='/opt/out last'\n")
+    assert commands.main(["report", "r1"]) == 0
+    own = f"{fake.root}/bin/outlast crash {path}/logs/7.0.1.log --explain"
+    assert capsys.readouterr().out.splitlines()[-1] == f"To do:        nothing. If it comes back: {own}"
+    assert commands.main(["report", "r1", "--write"]) == 0
+    written = (path / "reports/7.0.1.txt").read_text().splitlines()[-1]
+    assert written.endswith(f": '/opt/out last/bin/outlast' crash {path}/logs/7.0.1.log --explain")
+
+
+def test_so_can_the_resume_of_a_report(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    path = the_run(fake, "7 held why=max_jobs")
+    assert commands.main(["report", "r1"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"To do:        {fake.root}/bin/outlast resume {path}"
+    assert commands.main(["report", "r1", "--write"]) == 0
+    assert f"To do:        outlast resume {path}\n" in (path / "reports/7.0.1.txt").read_text()
+    assert f"<code>outlast resume {path}</code>" in (path / "report.html").read_text()
+
+
 def test_secrets_are_masked_in_text_json_and_html(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
     path = the_run(fake, log=OOM + "0: WANDB_API_KEY=0123456789abcdef\n")
     assert commands.main(["report", "r1", "--write"]) == 0

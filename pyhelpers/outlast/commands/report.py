@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from outlast import tree
 from outlast.commands import _common
 from outlast.refused import Refused
 from outlast.report import page, shelf
@@ -31,7 +32,10 @@ def report(
         shelf.put_page(found, events)
         return
     told = made.judged(found, _chosen(found, attempts, which))
-    typer.echo(json.dumps(told.fields()) if as_json else page.text(told, run), nl=as_json)
+    if as_json:
+        typer.echo(json.dumps(told.fields()))
+    else:
+        typer.echo(page.text(told, found.path, tree.command(str(tree.root()))), nl=False)
 
 
 def _write(run: RunDir, attempts: list[Attempt], log: str) -> None:

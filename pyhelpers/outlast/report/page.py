@@ -1,6 +1,8 @@
 """A report as text, read at a glance."""
 
+import shlex
 import time
+from pathlib import Path
 
 from outlast import story
 from outlast.crash.verdict import TO_DO, printable
@@ -12,8 +14,8 @@ WIDTH = 24  # of what stands before a second column
 _MANY = 8  # nodes that are named
 
 
-def text(report: Report, typed: str) -> str:
-    """The report; `typed` is how a person names the run on a command line."""
+def text(report: Report, run: Path, outlast: str) -> str:
+    """The report; `run` is the run's folder, and `outlast` how a person types outlast."""
     rows = [
         (
             "Job name",
@@ -30,7 +32,7 @@ def text(report: Report, typed: str) -> str:
     if report.words:
         lines += [_row(("Last stderr", f"({report.whose})"))]
         lines += [f"  {word}" for word in report.words]
-    lines += [_row(("Done", _done(report.attempt))), _row(("To do", _todo(report, typed)))]
+    lines += [_row(("Done", _done(report.attempt))), _row(("To do", _todo(report, run, outlast)))]
     return "".join(f"{_clean(line)}\n" for line in lines)
 
 
@@ -116,16 +118,17 @@ def _done(attempt: Attempt) -> str:
     return ", ".join(done)
 
 
-def _todo(report: Report, typed: str) -> str:
+def _todo(report: Report, run: Path, outlast: str) -> str:
     attempt = report.attempt
+    resume = f"{outlast} resume {shlex.quote(str(run))}"
     if attempt.held:
-        return attempt.todo or f"outlast resume {typed}"
+        return attempt.todo or resume
     if attempt.then == "stop":
-        return f"outlast resume {typed}, to go on"
+        return f"{resume}, to go on"
     if report.verdict and report.verdict.action == "stop":
         return f"look at it: {TO_DO['stop']}"
     if attempt.failed and report.log:
-        return f"nothing. If it comes back: outlast crash {report.log} --explain"
+        return f"nothing. If it comes back: {outlast} crash {shlex.quote(str(run / report.log))} --explain"
     return "nothing"
 
 

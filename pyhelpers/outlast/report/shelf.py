@@ -5,12 +5,12 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from outlast import rundir
+from outlast import rundir, tree
 from outlast.ledger import Event
 from outlast.report import html, page
 from outlast.report.attempt import Attempt, ended
 from outlast.report.report import Report
-from outlast.rundir import RunDir
+from outlast.rundir import RunDir, RunDirError
 
 SHOWN = 200  # reports that report.html holds
 _JOB = re.compile(r"[A-Za-z0-9_][\w.\[\]-]*")
@@ -32,7 +32,7 @@ def put(run: RunDir, report: Report) -> None:
     Raises: OSError.
     """
     rundir.write(path(run, report.attempt, "json"), json.dumps(report.fields(), indent=1) + "\n", 0o640)
-    rundir.write(path(run, report.attempt, "txt"), page.text(report, run.name), 0o640)
+    rundir.write(path(run, report.attempt, "txt"), page.text(report, run.path, _outlast(run)), 0o640)
 
 
 def put_page(run: RunDir, events: list[Event]) -> None:
@@ -40,7 +40,14 @@ def put_page(run: RunDir, events: list[Event]) -> None:
 
     Raises: OSError.
     """
-    rundir.write(run.path / "report.html", html.page(run, events, _texts(run, events)), 0o640)
+    rundir.write(run.path / "report.html", html.page(run, events, _texts(run, events), _outlast(run)), 0o640)
+
+
+def _outlast(run: RunDir) -> str:
+    """How its readers type outlast: a job runs a copy of its own, the script knows where that came from."""
+    with suppress(RunDirError):
+        return tree.command(run.setting("ROOT"))
+    return "outlast"
 
 
 def _texts(run: RunDir, events: list[Event]) -> list[tuple[Attempt, str]]:
