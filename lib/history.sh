@@ -135,7 +135,7 @@ ol_history_margin_s() {
 }
 
 # One stall of the file system must not cost every later job a part of its walltime: the middle one of the last three
-# stops, and of the last five copies.
+# stops, and of the last five copies. What became durable otherwise has no seconds.
 ol_history_stop_s() {
   _ol_history_awk '
     function middle(list, n, most,    i, j, sorted, count, value) {
@@ -151,7 +151,7 @@ ol_history_stop_s() {
     (event == "ended" || event == "checkpoint_durable") && stops && job == of {
       if (get("t") - asked > stop[stops]) stop[stops] = get("t") - asked
     }
-    event == "checkpoint_durable" { copy[++copies] = get("seconds") }
+    event == "checkpoint_durable" && get("seconds") != "" { copy[++copies] = get("seconds") }
     END {
       stop_s = middle(stop, stops, 3)
       copy_s = middle(copy, copies, 5)

@@ -69,14 +69,15 @@ _ol_main_branch() {
   read -r answer <"$OUTLAST_STATE/branch"
   if [[ $answer != done\ * ]]; then
     answer=${answer#no }
-    _ol_ending_is bad_checkpoint "cannot start from $OUTLAST_FROM: ${answer:-no answer, see the log}"
+    [[ -n $answer ]] || answer="no answer; why is in $OUTLAST_RUN_DIR/logs/$OUTLAST_JOB_ID.$OUTLAST_RESTART.log, and a larger OUTLAST_PREPARE_LIMIT_S in $OUTLAST_RUN_DIR/job.sh gives it more time"
+    _ol_ending_is bad_checkpoint "cannot start from $OUTLAST_FROM: $answer"
     ol_decide
     return 1
   fi
   read -r _ step bytes how source <<<"$answer"
   printf -v now_s '%(%s)T' -1
-  ol_ledger_add branched step:="$step" from="$source" how="$how"
-  ol_ledger_add checkpoint_durable step:="$step" bytes:="$bytes" seconds:="$((now_s - begun_s))"
+  ol_ledger_add branched step:="$step" from="$source" how="$how" seconds:="$((now_s - begun_s))"
+  ol_ledger_add checkpoint_durable step:="$step" bytes:="$bytes" # no seconds: it was no copy of ours
   ol_log_info "checkpoint $step of $source is ours now ($how)"
   _ol_main_know
 }

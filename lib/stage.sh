@@ -10,7 +10,7 @@
 #
 # Sets     OUTLAST_RESUME OUTLAST_RESUME_RANKS (of the launch that wrote it; empty: not known) OUTLAST_WHY, OUTLAST_BROUGHT (fields for the ledger: files kept, copied, linked)
 # Reads    OUTLAST_RESUME_FROM OUTLAST_RESUME_STEP OUTLAST_NODE_LIST OUTLAST_STAGE_IN OUTLAST_STORAGE OUTLAST_CKPT_DIR OUTLAST_CKPT_PREFIX
-#          OUTLAST_CKPT_MEMORY_GIB OUTLAST_NODES OUTLAST_RANKS_PER_NODE OUTLAST_STARTUP_S OUTLAST_RUN_DIR OUTLAST_VERSION OUTLAST_PYTHON OUTLAST_LOCAL
+#          OUTLAST_CKPT_MEMORY_GIB OUTLAST_NODES OUTLAST_RANKS_PER_NODE OUTLAST_STARTUP_S OUTLAST_SITE OUTLAST_RUN OUTLAST_RUN_DIR OUTLAST_VERSION OUTLAST_PYTHON OUTLAST_LOCAL
 # Needs    log, bounded, ledger, mail, checkpoint, attempt, py
 # Sourcing it defines the functions above and does nothing else.
 
@@ -35,6 +35,7 @@ ol_stage() {
   said=$(_ol_stage_said failed | head -n 1)
   OUTLAST_WHY="could not put checkpoint ${OUTLAST_RESUME_STEP:-} on every node${said:+: ${said//$'\t'/: }}"
   ((status != 2)) || return 2
+  [[ -n $said ]] || OUTLAST_WHY+="; what the launcher said is in $OUTLAST_RUN_DIR/logs/$OUTLAST_JOB_ID.$OUTLAST_RESTART.log"
   said=$(_ol_stage_said bad)
   [[ -n $said ]] || return 1
   _ol_stage_bad
@@ -42,7 +43,7 @@ ol_stage() {
 
 # Trainers adapt to another number of ranks, or cannot: their format knows.
 _ol_stage_ranks() {
-  local line answer now=$((OUTLAST_NODES * OUTLAST_RANKS_PER_NODE))
+  local line answer now=$((OUTLAST_NODES * OUTLAST_RANKS_PER_NODE)) nodes='NODES --set ranks_per_node=RANKS'
   OUTLAST_RESUME_RANKS=''
   [[ -n $OUTLAST_RESUME_FROM ]] || return 0
   line=$(ol_checkpoint_facts "$OUTLAST_RESUME_FROM")
@@ -53,6 +54,8 @@ _ol_stage_ranks() {
   ol_log_info "checkpoint $OUTLAST_RESUME_STEP was written by $OUTLAST_RESUME_RANKS ranks, this launch has $now: ${answer//$'\t'/: }"
   [[ $answer == no$'\t'* ]] || return 0
   OUTLAST_WHY="checkpoint $OUTLAST_RESUME_STEP was written by $OUTLAST_RESUME_RANKS ranks and cannot be loaded by the $now of this launch: ${answer#*$'\t'}"
+  ((OUTLAST_RESUME_RANKS % OUTLAST_RANKS_PER_NODE != 0)) || nodes=$((OUTLAST_RESUME_RANKS / OUTLAST_RANKS_PER_NODE))
+  OUTLAST_WHY+="; for $OUTLAST_RESUME_RANKS ranks write the script anew: bin/render $OUTLAST_SITE JOB --set run=$OUTLAST_RUN --nodes $nodes -o $OUTLAST_RUN_DIR/job.sh"
   return 6
 }
 
@@ -137,7 +140,7 @@ _ol_stage_bad() {
     _ol_stage_on "$second" check "$OUTLAST_RESUME_FROM" "$path" || :
     why_too=$(_ol_stage_said bad)
     if [[ -z $why_too ]]; then
-      OUTLAST_WHY="checkpoint $OUTLAST_RESUME_STEP: $path $why as $host reads it, but not as $second does"
+      OUTLAST_WHY="checkpoint $OUTLAST_RESUME_STEP: $path $why as $host reads it, but not as $second does; tell the site of $host, and keep off it: OUTLAST_EXCLUDE='$host' in $OUTLAST_RUN_DIR/job.sh (not on PBS)"
       return 1
     fi
   fi

@@ -200,3 +200,12 @@ load job
   run -0 ol_history_stop_s
   [ "$output" = 31 ]
 }
+
+@test "history_stop_s: what became durable without a copy of ours says nothing of how long one takes" {
+  past 1 branched step:=600 seconds:=9000
+  past 1 checkpoint_durable step:=600
+  past 1 checkpoint_durable step:=601 seconds:=7
+  past 1 checkpoint_durable step:=602
+  run -0 ol_history_stop_s
+  [ "$output" = 7 ]
+}

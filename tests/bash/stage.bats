@@ -97,13 +97,13 @@ damage() { printf 'weights of step xx\n' >"$(DURABLE "$1")/model.safetensors"; }
   [ "$status $(HELD n1)$(HELD n2)" = "0 checkpoint-40l checkpoint-40l " ]
 }
 
-@test "stage: a node that fails is named, and nothing is taken for done" {
+@test "stage: a node that fails is not taken for done, and where its words are is said" {
   hashed 20
   chosen 20
   node() { [[ $1 != n2 ]] || touch "$BATS_TEST_TMPDIR/n2"; }
   stages
   [ "$status" = 1 ]
-  [[ $OUTLAST_WHY == "could not put checkpoint 20 on every node"* ]]
+  [[ $OUTLAST_WHY == "could not put checkpoint 20 on every node; what the launcher said is in $OUTLAST_RUN_DIR/logs/7.0.log" ]]
   [ -e "$(DURABLE 20)" ]
 }
 
@@ -131,7 +131,7 @@ damage() { printf 'weights of step xx\n' >"$(DURABLE "$1")/model.safetensors"; }
   }
   stages
   [ "$status" = 1 ]
-  [[ $OUTLAST_WHY == *"model.safetensors has another hash as n1 reads it, but not as n2 does" ]]
+  [[ $OUTLAST_WHY == *"model.safetensors has another hash as n1 reads it, but not as n2 does; "*"OUTLAST_EXCLUDE='n1' in $OUTLAST_RUN_DIR/job.sh"* ]]
   [ -e "$(DURABLE 20)" ]
   [ -z "$(event quarantined)" ]
 }
@@ -218,7 +218,7 @@ of_four_ranks() {
   of_four_ranks zero_pp_rank_0_mp_rank_00_optim_states.pt 4
   stages
   [ "$status $OUTLAST_RESUME_RANKS" = "6 4" ]
-  [[ $OUTLAST_WHY == "checkpoint 600 was written by 4 ranks and cannot be loaded by the 8 of this launch: ZeRO's files"* ]]
+  [[ $OUTLAST_WHY == "checkpoint 600 was written by 4 ranks and cannot be loaded by the 8 of this launch: ZeRO's files"*"bin/render here JOB --set run=demo --nodes 1 -o $OUTLAST_RUN_DIR/job.sh" ]]
   [ ! -e "$BATS_TEST_TMPDIR/n1/checkpoints" ]
 }
 

@@ -53,5 +53,5 @@ def _copy(entry: Entry, into: str, dry_run: bool) -> None:
     if job:
         raise rundir.RunDirError(f"job {job} of {run.name} is running; type outlast stop {into} first")
     told = adopting.into(entry, target.shelf.folder, name, run.name, time.time())
-    _ckpt.note(run, "checkpoint_durable", step=entry.step, bytes=told.bytes, seconds=0)
+    _ckpt.note(run, "checkpoint_durable", step=entry.step, bytes=told.bytes)
     typer.echo(f"{run.name}: goes on from step {entry.step}, {_ckpt.size(told.bytes)} from {entry.path}")
