@@ -6,6 +6,7 @@ import os
 from collections.abc import Generator, Iterator
 
 import pytest
+import torch_job
 from harness import Lab, LabError, running
 from pbs_cluster import IS_REAL, Cluster, cluster
 from pbs_lab import PbsLab
@@ -22,6 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "hosts(n): compute hosts of the scenario's lab, 4 unless said")
     config.addinivalue_line("markers", "only(scheduler, why): the scenario has no meaning on the other one")
     config.addinivalue_line("markers", "seldom: nothing in it is the scheduler's; on PBS's stand-in with ALL=1 only")
+    config.addinivalue_line("markers", "torch: the scenario's hosts have a Python with torch (torch_job.py)")
     config.addinivalue_line("markers", "race: two things meet in time, and their order is chance")
 
 
@@ -59,7 +61,8 @@ def hosts(request: pytest.FixtureRequest) -> int:
 @pytest.fixture
 def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     """A lab, up, with nothing in its queue."""
-    with running(hosts(request), kind=KINDS[request.param]) as lab:
+    see = torch_job.environment() if request.node.get_closest_marker("torch") else None
+    with running(hosts(request), kind=KINDS[request.param], see=see) as lab:
         yield lab
 
 

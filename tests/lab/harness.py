@@ -357,11 +357,14 @@ def _furnish_project(lab: Lab) -> None:
 
 
 @contextmanager
-def running(hosts: int = 4, parent: Path | None = None, kind: type[AnyLab] = Lab) -> Iterator[AnyLab]:
-    """A lab, up; gone afterwards, whatever happens."""
+def running(
+    hosts: int = 4, parent: Path | None = None, kind: type[AnyLab] = Lab, see: Path | None = None
+) -> Iterator[AnyLab]:
+    """A lab, up, whose hosts see that folder of the machine, too; gone afterwards, whatever happens."""
     with lab_folder("outlast-lab-", parent) as folder:
         lab = kind(folder)
-        lab.command("up", "--scheduler", kind.scheduler, "--hosts", str(hosts), limit_s=120)
+        also = ["--see", str(see)] if see else []
+        lab.command("up", "--scheduler", kind.scheduler, "--hosts", str(hosts), *also, limit_s=120)
         _furnish_project(lab)
         yield lab
 
