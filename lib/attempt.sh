@@ -4,18 +4,13 @@
 # Functions
 #   ol_attempt_begin       choose the checkpoint, put it on every node, find the master, start the launcher
 #                          0 launched; 1 could not (OUTLAST_WHY); 2 the job is told to end; 3 no file system;
-#                          4 there should be a checkpoint and is none; 5 what is pinned has changed
+#                          4 there should be a checkpoint and is none; 5 what is pinned has changed; 7 too few nodes are left
 #   ol_attempt_prepare     the user's once-per-run step, under its own limit; same status
 #
-# Sets     OUTLAST_ATTEMPT OUTLAST_RESUME_STEP (empty: a fresh start) OUTLAST_RESUME OUTLAST_NODE_LIST
+# Sets     OUTLAST_ATTEMPT OUTLAST_RESUME_STEP (empty: a fresh start) OUTLAST_RESUME
 #          OUTLAST_LAUNCH_PID OUTLAST_LAUNCH_S OUTLAST_LOG OUTLAST_SAID OUTLAST_WHY
-# Needs    log, bounded, ledger, history, run, checkpoint, stage, courier, deadline, environment, shim, progress, pins
+# Needs    log, bounded, ledger, history, run, checkpoint, stage, nodes, courier, deadline, environment, shim, progress, pins
 # Sourcing it defines the functions above and does nothing else.
-
-_ol_attempt_nodes() {
-  local IFS=,
-  OUTLAST_NODE_LIST="${OUTLAST_HOSTS[*]:0:OUTLAST_NODES}"
-}
 
 # The newest durable checkpoint. A file system that does not answer is waited for, half an hour at most:
 # without it a start would be a silent fresh start.
@@ -209,7 +204,7 @@ ol_attempt_begin() {
   : >"$OUTLAST_SAID"
   rm -f "$OUTLAST_STATE"/{asked,dead} "$OUTLAST_LOCAL/stop"
   ol_progress_reset
-  _ol_attempt_nodes
+  ol_nodes_pick || return 7
   _ol_attempt_choose || return
   ol_pins_begin
   _ol_attempt_arrange || return

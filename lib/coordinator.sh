@@ -11,7 +11,7 @@
 # Files    OUTLAST_STATE/sidecar_port   where the agents find it
 #          OUTLAST_STATE/sidecar_beat   UTC seconds of its last sign of life
 # Reads    OUTLAST_STORAGE OUTLAST_CKPT_COPIER OUTLAST_STATE OUTLAST_LOCAL OUTLAST_RUN_DIR OUTLAST_VERSION OUTLAST_HOSTS OUTLAST_LAUNCHER
-# Needs    log, bounded, ledger, checkpoint, environment, py
+# Needs    log, bounded, ledger, checkpoint, environment, nodes, py
 # Sourcing it defines the functions above and does nothing else.
 
 ol_coordinator_serves() {
@@ -138,11 +138,13 @@ _ol_coordinator_agents() {
   OL_AGENTS_PID=$! OL_AGENTS_S=$now_s
 }
 
-# A launcher may wait for a dead node for ever; those that the scheduler calls down are left out.
+# A launcher may wait for a dead node for ever; those that were given up or that the scheduler calls down are left out.
 _ol_coordinator_others() {
-  local host list='' down=''
-  ((${OL_AGENTS_WAIT_S:-0} <= 2)) || down=$(ol_sched_down_nodes "${OUTLAST_HOSTS[@]:1}")
-  for host in "${OUTLAST_HOSTS[@]:1}"; do
+  local host hosts list='' down=''
+  IFS=, read -ra hosts < <(ol_nodes_others)
+  ((${#hosts[@]} > 0)) || return 0
+  ((${OL_AGENTS_WAIT_S:-0} <= 2)) || down=$(ol_sched_down_nodes "${hosts[@]}")
+  for host in "${hosts[@]}"; do
     [[ $'\n'$down$'\n' == *$'\n'"$host"$'\n'* ]] || list+=${list:+,}$host
   done
   printf '%s\n' "$list"

@@ -9,20 +9,21 @@
 #   ol_decide_write_hold WHY TODO   no further job may start
 #
 # then: relaunch, submit, hold, stop (no further job, nothing is wrong), finish, leave
-# Sets     OUTLAST_THEN OUTLAST_WHY
-# Needs    log, bounded, ledger, history, guard, successor, deadline, ending, checkpoint, courier, mail, run, lease
+# Sets     OUTLAST_THEN OUTLAST_WHY OUTLAST_SWAPPED (how often nodes were swapped in this job)
+# Reads    OUTLAST_BLAME (hosts to blame for this ending), OUTLAST_BLAME_WHY (a word)
+# Needs    log, bounded, ledger, history, guard, successor, deadline, ending, nodes, checkpoint, courier, mail, run, lease
 # Sourcing it defines the functions above and does nothing else.
 
 _ol_decide_by_class() {
   case $OUTLAST_CLASS in
-    walltime | walltime_late | preempted | node) echo submit ;;
+    walltime | walltime_late | preempted) echo submit ;;
     requeued | superseded) echo leave ;;
     cancelled | ended_unknown) echo stop ;;
     stopped | early_exit | wrong_resume | drift | other_ranks) echo hold ;;
     done) echo finish ;;
     launch) _ol_decide_launch ;;
     storage) _ol_decide_storage ;;
-    crash) echo relaunch ;;
+    node | unhealthy | hang | crash) echo relaunch ;;
     internal) if ((OUTLAST_DURABLE_STEP > OUTLAST_DURABLE_AT_START)); then echo submit; else echo hold; fi ;;
     *) echo hold ;;
   esac
@@ -48,10 +49,41 @@ _ol_decide_launch() {
   fi
 }
 
-# A relaunch has to be worth it: there must be time to start and to reach a checkpoint.
-_ol_decide_is_worth_it() {
-  ((OUTLAST_ATTEMPT < OUTLAST_ATTEMPTS)) || return 1
-  ! ol_deadline_is_near "$((OUTLAST_STARTUP_S + OUTLAST_CKPT_INTERVAL_S + $1))"
+# Whoever is to blame trains no more in this job; a successor that waits already learns of it.
+_ol_decide_blame() {
+  local host blamed=()
+  OUTLAST_SWAPS_NOW=0
+  [[ $OUTLAST_CLASS =~ ^(node|unhealthy|hang|crash)$ ]] || return 0
+  if [[ $OUTLAST_CLASS == node && -z ${OUTLAST_BLAME[*]:-} ]]; then
+    mapfile -t OUTLAST_BLAME < <(ol_ending_nodes)
+    OUTLAST_BLAME_WHY=node_down
+  fi
+  for host in "${OUTLAST_BLAME[@]}"; do
+    ol_nodes_is_dropped "$host" || blamed+=("$host")
+  done
+  ((${#blamed[@]} > 0)) || return 0
+  OUTLAST_SWAPS_NOW=1
+  ol_nodes_drop "${OUTLAST_BLAME_WHY:-$OUTLAST_CLASS}" "${blamed[@]}"
+  ol_successor_exclude
+}
+
+# A relaunch has to be worth it: with enough nodes, and with time to start and to reach a checkpoint. One that puts another
+# node into the place of a bad one is a swap, and counts as that alone. OUTLAST_BECAUSE: why not.
+_ol_decide_is_worth_it() { # DELAY_S
+  if [[ $OUTLAST_CLASS == node && -e $OUTLAST_STATE/term ]]; then
+    OUTLAST_BECAUSE="the scheduler ends this job"
+  elif ! ol_nodes_suffice; then
+    OUTLAST_BECAUSE=$OUTLAST_WHY
+  elif ((OUTLAST_SWAPS_NOW > 0 && OUTLAST_SWAPPED >= OUTLAST_SWAPS)); then
+    OUTLAST_BECAUSE="this job has swapped nodes $OUTLAST_SWAPPED times (guard.swaps)"
+  elif ((OUTLAST_SWAPS_NOW == 0 && OUTLAST_ATTEMPT - OUTLAST_SWAPPED >= OUTLAST_ATTEMPTS)); then
+    OUTLAST_BECAUSE="this job has launched $OUTLAST_ATTEMPT times (guard.attempts)"
+  elif ol_deadline_is_near "$((OUTLAST_STARTUP_S + OUTLAST_CKPT_INTERVAL_S + $1))"; then
+    OUTLAST_BECAUSE="no time is left for a launch and a checkpoint"
+  else
+    return 0
+  fi
+  return 1
 }
 
 # The newest step that a next job could start from: durable, or complete and about to be copied.
@@ -68,8 +100,11 @@ _ol_decide_guarded() {
   [[ $OUTLAST_THEN == relaunch || $OUTLAST_THEN == submit ]] || return 0
   OUTLAST_DELAY_S=$(ol_guard_delay_s)
   [[ $OUTLAST_CLASS != storage || $OUTLAST_THEN != submit ]] || OUTLAST_DELAY_S=1800
+  # A crash that follows on another is waited for; not one whose node is out of use.
+  [[ $OUTLAST_THEN != relaunch || $OUTLAST_SWAPS_NOW == 0 ]] || OUTLAST_DELAY_S=0
   if [[ $OUTLAST_THEN == relaunch ]] && ! _ol_decide_is_worth_it "$OUTLAST_DELAY_S"; then
     OUTLAST_THEN=submit
+    ol_log_info "not launched again here: $OUTLAST_BECAUSE"
   fi
   if [[ $OUTLAST_CLASS != preempted ]] && ! ol_guard_may_repeat "$OUTLAST_DURABLE_STEP"; then
     OUTLAST_THEN=hold
@@ -85,34 +120,15 @@ _ol_decide_guarded() {
 }
 
 _ol_decide_note() {
+  local because=${OUTLAST_WHY:-$OUTLAST_BECAUSE}
   ol_ledger_add ended class="$OUTLAST_CLASS" evidence="$OUTLAST_EVIDENCE" code:="${OUTLAST_LAUNCH_CODE:-}" \
     step:="${OUTLAST_STEP:-}" durable_step:="$OUTLAST_DURABLE_STEP" ran_s:="${OUTLAST_RAN_S:-0}" \
-    fingerprint="${OUTLAST_FINGERPRINT:-}" margin_s:="$OUTLAST_MARGIN_S" then="$1"
-}
-
-# A job that keeps a dead node is ended for it: by PBS after seven minutes, by Slurm as soon as it sees it. One that gives
-# the node up may drain.
-_ol_decide_release() { # NODE...
-  local node
-  [[ ! -e $OUTLAST_STATE/term ]] && declare -F ol_sched_release >/dev/null || return 0
-  for node in "$@"; do
-    ! ol_sched_release "$node" || ol_log_info "gave $node up; the job goes on without it"
-  done
+    fingerprint="${OUTLAST_FINGERPRINT:-}" margin_s:="$OUTLAST_MARGIN_S" ${because:+because="$because"} then="$1"
 }
 
 _ol_decide_submit() {
-  local status=0 nodes=()
-  if [[ $OUTLAST_CLASS == node ]]; then
-    mapfile -t nodes < <(ol_ending_nodes)
-    ((${#nodes[@]} == 0)) || ol_ledger_add excluded nodes="${nodes[*]}" why="$OUTLAST_EVIDENCE"
-    _ol_decide_release "${nodes[@]}"
-  fi
-  if [[ -n ${OUTLAST_NEXT_ID:-} ]] && ((${#nodes[@]} > 0)); then
-    local list
-    list=$(_ol_successor_exclude "${nodes[@]}")
-    ol_sched_exclude "$OUTLAST_NEXT_ID" "$list"
-  fi
-  ol_successor_submit "${OUTLAST_DELAY_S:-0}" "${nodes[@]}" || status=$?
+  local status=0
+  ol_successor_submit "${OUTLAST_DELAY_S:-0}" || status=$?
   case $status in
     1) ol_decide_hold "$OUTLAST_WHY" ;;
     4) ol_decide_leave "$OUTLAST_WHY" ;;
@@ -157,12 +173,14 @@ _ol_decide_is_lost() {
 }
 
 ol_decide() {
-  OUTLAST_WHY='' OUTLAST_DELAY_S=0
+  OUTLAST_WHY='' OUTLAST_BECAUSE='' OUTLAST_DELAY_S=0
   ! _ol_decide_is_lost || _ol_ending_is superseded "a newer lease than $OUTLAST_GENERATION; and before: $OUTLAST_CLASS, $OUTLAST_EVIDENCE"
   _ol_decide_step
+  _ol_decide_blame
   OUTLAST_THEN=$(_ol_decide_by_class)
   ol_log_info "ended: $OUTLAST_CLASS ($OUTLAST_EVIDENCE)"
   _ol_decide_guarded
+  [[ $OUTLAST_THEN != relaunch ]] || OUTLAST_SWAPPED=$((OUTLAST_SWAPPED + OUTLAST_SWAPS_NOW))
   _ol_decide_note "$OUTLAST_THEN"
   [[ ! -e $OUTLAST_STATE/term ]] || ol_courier_hurry # KILL is near
   case $OUTLAST_THEN in

@@ -7,7 +7,7 @@
 #   ol_ending_nodes        print the nodes that the launcher or the scheduler call dead, one a line
 #
 # An exit code alone proves nothing. A question without an answer is unknown, never no.
-# Needs    log, bounded, stop, watch, progress, checkpoint
+# Needs    log, bounded, nodes, stop, watch, progress, checkpoint
 # Sourcing it defines the functions above and does nothing else.
 
 _ol_ending_is() { # CLASS EVIDENCE...
@@ -48,13 +48,13 @@ ol_ending_signalled() {
 }
 
 # Of lines that end with a node's name, those on our own hosts, each behind that host: names out of a log are data.
-# A host has a name in each of its networks.
+# A host has a name in each of its networks. One that is out of use already cannot be to blame again.
 _ol_ending_of_ours() {
   local line node host
   while read -r line; do
     node=${line##* }
     for host in "${OUTLAST_HOSTS[@]}"; do
-      [[ ${host%%.*} != "${node%%.*}" ]] || printf '%s %s\n' "$host" "$line"
+      [[ ${host%%.*} != "${node%%.*}" ]] || ol_nodes_is_dropped "$host" || printf '%s %s\n' "$host" "$line"
     done
   done
 }

@@ -206,7 +206,7 @@ ol_main_attempt() {
       return
     }
   fi
-  OUTLAST_CLASS='' OUTLAST_THEN='' OUTLAST_FINGERPRINT=''
+  OUTLAST_CLASS='' OUTLAST_THEN='' OUTLAST_FINGERPRINT='' OUTLAST_BLAME=() OUTLAST_BLAME_WHY=''
   ol_attempt_begin || status=$?
   case $status in
     0)
@@ -225,6 +225,10 @@ ol_main_attempt() {
       ;;
     6)
       _ol_ending_is other_ranks "$OUTLAST_WHY"
+      ol_decide
+      ;;
+    7)
+      _ol_ending_is unhealthy "$OUTLAST_WHY"
       ol_decide
       ;;
     *)

@@ -5,7 +5,7 @@
 #   ol_settle               once, after the decision. Sets OUTLAST_EXIT, the script's exit status
 #   ol_settle_unexpected    EXIT trap: an exit without a decision is the class `internal`, and still decides
 #
-# Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, py, report, hook
+# Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, nodes, py, report, hook
 # Sourcing it defines the functions above and does nothing else.
 
 # Seconds that may still be used: until KILL when the scheduler has sent TERM, else until the allocation ends,
@@ -127,9 +127,11 @@ _ol_settle_out() {
 # The same folder on the other nodes. After TERM nothing can be started there any more, a dead one would be
 # waited for, and those of a superseded job are its successor's.
 _ol_settle_nodes() {
-  local others="${OUTLAST_HOSTS[*]:1}"
-  [[ -n $others && $OUTLAST_ATTEMPT != 0 && ! $OUTLAST_CLASS =~ ^(node|superseded)$ && ! -e $OUTLAST_STATE/term ]] || return 0
-  ol_sched_on_each 30 "${others// /,}" rm -rf "$OUTLAST_LOCAL" || ol_log_warn "$OUTLAST_LOCAL stays on some nodes"
+  local others
+  [[ $OUTLAST_ATTEMPT != 0 && ! $OUTLAST_CLASS =~ ^(node|superseded)$ && ! -e $OUTLAST_STATE/term ]] || return 0
+  others=$(ol_nodes_others)
+  [[ -n $others ]] || return 0
+  ol_sched_on_each 30 "$others" rm -rf "$OUTLAST_LOCAL" || ol_log_warn "$OUTLAST_LOCAL stays on some nodes"
 }
 
 _ol_settle_end() {

@@ -2,15 +2,16 @@
 # lib/successor.sh - the next job of the chain
 #
 # Functions
-#   ol_successor_submit DELAY_S [NODE...]   make sure that exactly one successor waits for this job's end.
-#                              NODEs are excluded beside the user's own. 0 done; 1 refused for good (OUTLAST_WHY);
+#   ol_successor_submit DELAY_S   make sure that exactly one successor waits for this job's end. Nodes that are out of
+#                              use in this job are excluded, beside the user's own. 0 done; 1 refused for good (OUTLAST_WHY);
 #                              2 no answer until the time was up; 3 the one that waited was taken away;
 #                              4 the run is another job's by now
+#   ol_successor_exclude       the same nodes, of a successor that waits already
 #   ol_successor_remove        cancel the successor that our ledger says we made; a person wants no further job
 #   ol_successor_command       print what a person types to go on
 #
 # Sets     OUTLAST_NEXT_ID (its id), OUTLAST_WHY
-# Reads    OUTLAST_RUN OUTLAST_RUN_DIR OUTLAST_GENERATION OUTLAST_JOB_ID OUTLAST_EXCLUDE OUTLAST_PROJECT
+# Reads    OUTLAST_RUN OUTLAST_RUN_DIR OUTLAST_GENERATION OUTLAST_JOB_ID OUTLAST_EXCLUDE OUTLAST_DROPPED OUTLAST_PROJECT
 # Needs    log, bounded, ledger, history, deadline, run, lease
 # Sourcing it defines the functions above and does nothing else.
 
@@ -25,9 +26,9 @@ ol_successor_command() {
 }
 
 # One unknown name makes sbatch refuse the whole job, so those are left out.
-_ol_successor_exclude() {
+_ol_successor_leaves_out() {
   local wanted=() known
-  IFS=', ' read -ra wanted <<<"${OUTLAST_EXCLUDE:-} $*"
+  IFS=', ' read -ra wanted <<<"${OUTLAST_EXCLUDE:-} ${OUTLAST_DROPPED:-}"
   ((${#wanted[@]} > 0)) || return 0
   known=$(ol_sched_known_nodes "${wanted[@]}") || {
     ol_log_warn "cannot ask which nodes exist: nothing is excluded"
@@ -99,14 +100,13 @@ _ol_successor_is_gone() { # ID
 # A submit that seems to fail may have worked: no try without a clear no before it.
 ol_successor_submit() {
   local delay_s=$1 script exclude wait_s=5 status left_s
-  shift
   if [[ -n ${OUTLAST_NEXT_ID:-} ]]; then
     _ol_successor_is_gone "$OUTLAST_NEXT_ID" || return 0
     OUTLAST_WHY="job $OUTLAST_NEXT_ID, which was to follow, is gone: somebody cancelled it; to go on: $(ol_successor_command)"
     return 3
   fi
   script=$(_ol_successor_script)
-  exclude=$(_ol_successor_exclude "$@")
+  exclude=$(_ol_successor_leaves_out)
   while :; do
     status=0
     OUTLAST_NEXT_ID=$(_ol_successor_waiting) || status=$?
@@ -133,6 +133,15 @@ ol_successor_submit() {
     fi
     wait_s=$((wait_s < 60 ? wait_s * 2 : 60))
   done
+}
+
+ol_successor_exclude() {
+  local list status=0
+  [[ -n ${OUTLAST_NEXT_ID:-} ]] || return 0
+  list=$(_ol_successor_leaves_out)
+  [[ -n $list ]] || return 0
+  ol_sched_exclude "$OUTLAST_NEXT_ID" "$list" || status=$?
+  ((status != 2)) || ol_log_warn "job $OUTLAST_NEXT_ID could not be told to leave out $list"
 }
 
 ol_successor_remove() {

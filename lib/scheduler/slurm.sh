@@ -182,15 +182,35 @@ ol_sched_on_each() {
     --cpus-per-task=1 --nodelist="$hosts" --input=none "$@"
 }
 
+# srun sorts its --nodelist (measured on Slurm 22.05). Ranks shall follow ours, in which a spare stands in the place of a
+# lost node: then the host of each rank is written down. Prints the file, or nothing where both orders are the same.
+_ol_slurm_places() { # NODES RANKS_PER_NODE
+  local host rank sorted='' file=$OUTLAST_STATE/places
+  while read -r host; do
+    [[ ",$1," != *",$host,"* ]] || sorted+=${sorted:+,}$host
+  done < <(ol_sched_nodes)
+  [[ -n $sorted && $sorted != "$1" ]] || return 0
+  for host in ${1//,/ }; do
+    for ((rank = 0; rank < $2; rank++)); do printf '%s\n' "$host"; done
+  done >"$file"
+  printf '%s\n' "$file"
+}
+
 # Slurm's own reactions to a dead rank are off (-K hides which rank was first, -W kills without a TERM:
 # slurm-facts 18); the watch looks at the shim's lines instead. --label tells whose line it is.
 ol_sched_launch() {
-  local hosts=$1 ranks_per_node=$2 count
+  local hosts=$1 ranks_per_node=$2 count file places
   shift 2
   count=${hosts//[!,]/}
   count=$((${#count} + 1))
+  places=(--ntasks-per-node="$ranks_per_node" --nodelist="$hosts" --distribution=block)
+  file=$(_ol_slurm_places "$hosts" "$ranks_per_node")
+  if [[ -n $file ]]; then
+    export SLURM_HOSTFILE=$file
+    places=(--distribution=arbitrary)
+  fi
   exec srun --export=ALL --overlap --job-name=outlast-train --nodes="$count" --ntasks="$((count * ranks_per_node))" \
-    --ntasks-per-node="$ranks_per_node" --nodelist="$hosts" --distribution=block --kill-on-bad-exit=0 --wait=0 \
+    "${places[@]}" --kill-on-bad-exit=0 --wait=0 \
     --label --input=none "${OUTLAST_LAUNCH_ARGS[@]}" "$@"
 }
 

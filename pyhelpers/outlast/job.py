@@ -72,6 +72,7 @@ class Guard:
     """When to stop trying."""
 
     attempts: int = 3
+    swaps: int = 4
     stuck_jobs: int = 3
     same_failure: int = 3
     rapid_s: int = 600

@@ -139,6 +139,7 @@ def _guards(plan: Plan) -> list[Row]:
     guard = plan.job.guard
     return [
         ("ATTEMPTS", guard.attempts),
+        ("SWAPS", guard.swaps),
         ("STUCK_JOBS", guard.stuck_jobs),
         ("SAME_FAILURE", guard.same_failure),
         ("RAPID_S", guard.rapid_s),

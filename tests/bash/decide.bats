@@ -21,9 +21,9 @@ then_of() {
 }
 pending() { printf 'state=pending verdict=none restarts=0\n' >"$SCHED/state.$1"; }
 
-@test "decide: walltime, walltime_late, preempted and node have a successor" {
+@test "decide: walltime, walltime_late and preempted have a successor" {
   local class
-  for class in walltime walltime_late preempted node; do
+  for class in walltime walltime_late preempted; do
     OUTLAST_NEXT_ID='' && : >"$SCHED/told"
     decide "$class"
     [ "$OUTLAST_THEN" = submit ]
@@ -158,17 +158,70 @@ pending() { printf 'state=pending verdict=none restarts=0\n' >"$SCHED/state.$1";
   [[ $(event ended) == *'"class":"crash","evidence":"a \"quoted\" word","code":137,"step":55,"durable_step":0,"ran_s":700,"fingerprint":"signal KILL","margin_s":300,"then":"relaunch"}' ]]
 }
 
-@test "decide: a dead node is excluded, and the ledger says so" {
-  OUTLAST_HOSTS=(n03 n04)
+# A job of two training nodes and so many spares.
+has() { # SPARES
+  OUTLAST_NODES=2 OUTLAST_HOSTS=(n03 n04 n05 n06)
+  OUTLAST_HOSTS=("${OUTLAST_HOSTS[@]:0:2+$1}")
+  ol_nodes_pick
+}
+
+@test "decide: a dead node without a spare is excluded from the next job, and the ledger says so" {
+  has 0
   echo n04 >"$SCHED/down"
   decide node 'the launcher says: Node failure on n04'
   told 'submit demo.4 .*exclude=n04 .*'
-  [[ $(event excluded) == *'"nodes":"n04"'* ]]
+  [[ $(event excluded) == *'"nodes":"n04","why":"node_down"'* ]]
+  [[ $(event ended) == *'"because":"1 of 2 nodes are left, and a launch takes 2","then":"submit"}' ]]
+}
+
+@test "decide: a dead node with a spare is given up, and the training launched again in the same job" {
+  has 1
+  echo n04 >"$SCHED/down"
+  ol_sched_release() { echo "release $*" >>"$SCHED/told"; }
+  [ "$(then_of node)" = relaunch ]
+  [ "$(cat "$SCHED/told")" = 'release n04' ]
+}
+
+@test "decide: so is it when others than the scheduler say who is to blame for a crash, and nobody waits for it" {
+  has 1
+  OUTLAST_BLAME=(n04) OUTLAST_BLAME_WHY=RCCL_timeout OUTLAST_FINGERPRINT='code 1' OUTLAST_RAN_S=3
+  decide crash
+  [ "$OUTLAST_THEN $OUTLAST_DELAY_S $OUTLAST_SWAPPED" = 'relaunch 0 1' ]
+  [[ $(event excluded) == *'"nodes":"n04","why":"RCCL_timeout"'* ]]
+}
+
+@test "decide: the node that runs the script is left by a successor alone" {
+  has 2
+  OUTLAST_BLAME=(n03) OUTLAST_BLAME_WHY=hang
+  decide hang
+  told 'submit demo.4 .*exclude=n03 .*'
+  [[ $(event ended) == *'n03 runs this script'* ]]
+}
+
+@test "decide: swaps are no attempts, and have a limit of their own" {
+  has 2
+  OUTLAST_SWAPS=1 OUTLAST_ATTEMPTS=1 OUTLAST_BLAME=(n04)
+  [ "$(then_of crash)" = relaunch ]
+  OUTLAST_SWAPPED=1 OUTLAST_ATTEMPT=2 OUTLAST_BLAME=(n05)
+  decide crash
+  [ "$OUTLAST_THEN" = submit ]
+  [[ $(event ended) == *'"because":"this job has swapped nodes 1 times (guard.swaps)"'* ]]
+}
+
+@test "decide: nobody is blamed for what a person or the clock has ended" {
+  local class
+  has 1
+  OUTLAST_BLAME=(n04)
+  for class in cancelled walltime stopped; do
+    decide "$class"
+    ! ol_nodes_is_dropped n04
+  done
+  [ "$(event excluded)" = "" ]
 }
 
 @test "decide: a node that dies before anything was launched is excluded as well" {
   unset OUTLAST_LOG OUTLAST_LAUNCH_PID
-  OUTLAST_HOSTS=(n03 n04) OUTLAST_ATTEMPT=0
+  OUTLAST_NODES=2 OUTLAST_HOSTS=(n03 n04) OUTLAST_ATTEMPT=0
   echo n04 >"$SCHED/down"
   set +e # sed finds no log, and a job has no -e
   decide node
@@ -177,28 +230,21 @@ pending() { printf 'state=pending verdict=none restarts=0\n' >"$SCHED/state.$1";
 }
 
 @test "decide: an insurance that waits already learns of the dead node" {
-  OUTLAST_HOSTS=(n03 n04) OUTLAST_NEXT_ID=9
+  OUTLAST_NODES=2 OUTLAST_HOSTS=(n03 n04) OUTLAST_NEXT_ID=9
   pending 9
   echo n04 >"$SCHED/down"
   decide node
   [ "$(cat "$SCHED/told")" = 'exclude 9 n04' ]
 }
 
-@test "decide: a dead node is given up before the job drains, where a scheduler takes it" {
-  OUTLAST_HOSTS=(n03 n04)
-  echo n04 >"$SCHED/down"
-  ol_sched_release() { echo "release $*" >>"$SCHED/told"; }
-  decide node
-  told 'release n04'
-}
-
-@test "decide: after TERM it is too late to give a node up" {
-  OUTLAST_HOSTS=(n03 n04)
+@test "decide: after TERM it is too late to give a node up, or to launch" {
+  has 1
   echo n04 >"$SCHED/down"
   touch "$OUTLAST_STATE/term"
   ol_sched_release() { echo "release $*" >>"$SCHED/told"; }
   decide node
   run ! told 'release n04'
+  told 'submit demo.4 .*exclude=n04 .*'
 }
 
 @test "decide: refused for good is a hold that says what the scheduler said" {

@@ -286,6 +286,16 @@ END
   [[ $call == "srun --export=ALL --overlap "*" --nodes=2 --ntasks=16 --ntasks-per-node=8 --nodelist=n1,n2 "*"--kill-on-bad-exit=0 --wait=0 --label --input=none --gpu-bind=closest bash -c echo a  b rank" ]]
 }
 
+@test "slurm_launch: a spare in the place of a lost node keeps that place, though srun sorts names" {
+  OUTLAST_STATE=$BATS_TEST_TMPDIR
+  ol_sched_nodes() { printf 'n%d\n' 1 2 3 4; }
+  run -0 ol_sched_launch n1,n4,n3 2 hostname
+  [[ $(tail -n 1 "$STUB/calls") == *" --nodes=3 --ntasks=6 --distribution=arbitrary --kill-on-bad-exit=0 "* ]]
+  [ "$(paste -sd' ' "$OUTLAST_STATE/places")" = 'n1 n1 n4 n4 n3 n3' ]
+  run -0 ol_sched_launch n1,n3,n4 2 hostname
+  [[ $(tail -n 1 "$STUB/calls") == *" --nodelist=n1,n3,n4 --distribution=block "* ]]
+}
+
 @test "slurm_on_each: once on each node, within its limit" {
   run -0 ol_sched_on_each 5 n1,n2,n3 hostname
   [[ $(cat "$STUB/calls") == *"--nodes=3 --ntasks=3 --ntasks-per-node=1 "*"--nodelist=n1,n2,n3 "*" hostname" ]]

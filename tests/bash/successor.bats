@@ -149,20 +149,21 @@ fails_once() { # FUNCTION TEXT
 }
 
 @test "successor_submit: bad nodes are excluded beside the user's own, each once, unknown ones left out" {
-  OUTLAST_EXCLUDE=n5,unknown1
-  submit 0 n3 n5
+  OUTLAST_EXCLUDE=n5,unknown1 OUTLAST_DROPPED=' n3 n5'
+  submit 0
   told 'submit demo.4 depend=7 delay_s=0 exclude=n3,n5 .*'
 }
 
 @test "successor_submit: a list of nodes that cannot be checked is left out, the job is not" {
   ol_sched_known_nodes() { return 2; }
-  submit 0 n3
+  OUTLAST_DROPPED=n3
+  submit 0
   told 'submit demo.4 depend=7 delay_s=0 exclude= .*'
 }
 
 @test "successor_submit: the list of nodes has a cap" {
-  OUTLAST_EXCLUDE_CAP=2
-  submit 0 n1 n2 n3
+  OUTLAST_EXCLUDE_CAP=2 OUTLAST_DROPPED='n1 n2 n3'
+  submit 0
   told 'submit demo.4 depend=7 delay_s=0 exclude=n1,n2 .*'
 }
 

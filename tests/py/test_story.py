@@ -25,7 +25,8 @@ from outlast import story
         ("12 signal name=stop from=deadline", "job 12 asks the trainer to stop: its time is nearly over"),
         ("12 held why=stuck todo=look", "job 12 holds the run: stuck; then type: look"),
         ("12 finished step=200", "job 12 finished the run at step 200"),
-        ("12 swapped out=n1", "job 12: swapped out=n1"),
+        ("12 juggled out=n1", "job 12: juggled out=n1"),
+        ("12 swapped out=n2 in=n9", "job 12 puts n9 into the place of n2"),
     ],
 )
 def test_line_tells_an_event_in_words(line: str, words: str) -> None:

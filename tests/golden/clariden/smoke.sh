@@ -81,6 +81,7 @@ OUTLAST_POLL_S=5
 OUTLAST_PREPARE_LIMIT_S=3600
 
 OUTLAST_ATTEMPTS=3
+OUTLAST_SWAPS=4
 OUTLAST_STUCK_JOBS=3
 OUTLAST_SAME_FAILURE=3
 OUTLAST_RAPID_S=600
@@ -128,7 +129,7 @@ main() {
 #   OUTLAST_LOCAL     this job's folder on each node's own disk: checkpoints, what the ranks say
 #   OUTLAST_STATE     in that folder on the first node: this job's state and its own log
 # What follows: the parts of main; this job and its site; the tools, a file each ("# lib/NAME.sh -"):
-#   an attempt   attempt pins watch stop ending decide guard successor settle
+#   an attempt   attempt nodes pins watch stop ending decide guard successor settle
 #   beside it    deadline pulse courier hook coordinator checkpoint stage progress lease run history ledger
 #   below them   environment shim mail report py bounded log scheduler/slurm
 
@@ -183,7 +184,10 @@ ol_site_env() {
 
 # ---- the tools --------------------------------------------------------------------------------------
 # lib/attempt.sh - one launch: one checkpoint for all nodes, a fresh rendezvous, the ranks
-# Needs    log, bounded, ledger, history, run, checkpoint, stage, courier, deadline, environment, shim, progress, pins
+# Needs    log, bounded, ledger, history, run, checkpoint, stage, nodes, courier, deadline, environment, shim, progress, pins
+
+# lib/nodes.sh - which nodes of this job train, which stand by, which are out of use (docs/nodes.md)
+# Needs    log, ledger
 
 # lib/pins.sh - is what the run trains with still what its first launch found? (docs/pins.md)
 # Needs    log, bounded, ledger, attempt, py
@@ -195,10 +199,10 @@ ol_site_env() {
 # Needs    log, ledger, checkpoint
 
 # lib/ending.sh - how did it end? The first row that applies; the evidence is kept (docs/endings.md)
-# Needs    log, bounded, stop, watch, progress, checkpoint
+# Needs    log, bounded, nodes, stop, watch, progress, checkpoint
 
 # lib/decide.sh - what follows from an ending
-# Needs    log, bounded, ledger, history, guard, successor, deadline, ending, checkpoint, courier, mail, run, lease
+# Needs    log, bounded, ledger, history, guard, successor, deadline, ending, nodes, checkpoint, courier, mail, run, lease
 
 # lib/guard.sh - when a run must not simply go on
 # Needs    log, bounded, history, run, hook
@@ -207,7 +211,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, history, deadline, run, lease
 
 # lib/settle.sh - the job's last minutes: drain, finish, report, let go
-# Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, py, report, hook
+# Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, nodes, py, report, hook
 
 # lib/deadline.sh - when training must stop, kept by a process of its own
 # Needs    log, bounded, history
@@ -222,7 +226,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, history, checkpoint, attempt, decide, mail, successor
 
 # lib/coordinator.sh - the Python that makes checkpoints durable (docs/sidecar.md), started, watched, listened to
-# Needs    log, bounded, ledger, checkpoint, environment, py
+# Needs    log, bounded, ledger, checkpoint, environment, nodes, py
 
 # lib/checkpoint.sh - checkpoints: node-local while training, durable beside it
 # Needs    log, bounded, ledger, py, hook

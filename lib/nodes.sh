@@ -1,0 +1,150 @@
+# shellcheck shell=bash
+# lib/nodes.sh - which nodes of this job train, which stand by, which are out of use (docs/nodes.md)
+#
+# The first node runs this script. The ranks meet there, and their stop file and the first rank's checkpoints lie there: it
+# always has the first place of a launch, and a job that has lost it can only hand over to the next one.
+#
+# Functions
+#   ol_nodes_pick                who trains in the next launch: those of the last one in their places, so that what lies on
+#                                their disks stays useful, and a spare in the place of one that is out of use; neighbours
+#                                at first. 1: too few are left (OUTLAST_WHY)
+#   ol_nodes_suffice             are enough left for a launch? 1: no (OUTLAST_WHY)
+#   ol_nodes_drop REASON HOST... not used in this job any more, and blamed for REASON. Dead ones (node_down, no_answer, rebooted)
+#                                are given up to the scheduler, which would end the job for them
+#   ol_nodes_is_dropped HOST     is it out of use?
+#   ol_nodes_others              print all but the first and those that were given up, with commas between
+#   ol_nodes_spares              print how many are left that do not train
+#
+# Sets     OUTLAST_NODE_LIST (hosts of the launch, in the order of ranks) OUTLAST_WHY OUTLAST_DROPPED OUTLAST_SLOTS
+# Files    OUTLAST_STATE/gone   hosts that were given up, one a line: nothing is started there any more
+# Reads    OUTLAST_HOSTS OUTLAST_NODES
+# Needs    log, ledger
+# Sourcing it defines the functions above and does nothing else.
+
+ol_nodes_is_dropped() { [[ " ${OUTLAST_DROPPED:-} " == *" $1 "* ]]; }
+
+# Those that are not out of use, one a line, as the scheduler has them: neighbours come one after another.
+_ol_nodes_left() {
+  local host
+  for host in "${OUTLAST_HOSTS[@]}"; do
+    ol_nodes_is_dropped "$host" || printf '%s\n' "$host"
+  done
+}
+
+ol_nodes_suffice() {
+  local usable=()
+  mapfile -t usable < <(_ol_nodes_left)
+  if ol_nodes_is_dropped "${OUTLAST_HOSTS[0]}"; then
+    OUTLAST_WHY="${OUTLAST_HOSTS[0]} runs this script and is out of use"
+  elif ((${#usable[@]} < OUTLAST_NODES)); then
+    OUTLAST_WHY="${#usable[@]} of ${#OUTLAST_HOSTS[@]} nodes are left, and a launch takes $OUTLAST_NODES"
+  else
+    return 0
+  fi
+  return 1
+}
+
+# Those of HOST... that no job has had trouble with lately, then those that one had: a strike is a memory, and no
+# reason to wait for other nodes in a queue.
+_ol_nodes_by_record() { # HOST...
+  local known='' host bad=()
+  (($# > 0)) || return 0
+  ! declare -F ol_badnodes_known >/dev/null || known=$(ol_badnodes_known "$@") || known=''
+  for host in "$@"; do
+    if [[ $'\n'$known == *$'\n'"$host "* ]]; then bad+=("$host"); else printf '%s\n' "$host"; fi
+  done
+  ((${#bad[@]} == 0)) || printf '%s\n' "${bad[@]}"
+}
+
+# Who could take a place: all that are left and have none.
+_ol_nodes_idle() {
+  local host hosts=() slots=" ${OUTLAST_SLOTS[*]:-} "
+  while read -r host; do
+    [[ $slots == *" $host "* ]] || hosts+=("$host")
+  done < <(_ol_nodes_left)
+  _ol_nodes_by_record "${hosts[@]}"
+}
+
+ol_nodes_pick() {
+  ol_nodes_suffice || return
+  if [[ -z ${OUTLAST_SLOTS[*]:-} ]]; then _ol_nodes_first; else _ol_nodes_again; fi
+  local IFS=,
+  OUTLAST_NODE_LIST="${OUTLAST_SLOTS[*]}"
+}
+
+# In the scheduler's order again after those with a record have gone to the end.
+_ol_nodes_first() {
+  local idle=() host chosen
+  mapfile -t idle < <(_ol_nodes_idle)
+  OUTLAST_SLOTS=("${OUTLAST_HOSTS[0]}")
+  for host in "${idle[@]}"; do
+    ((${#OUTLAST_SLOTS[@]} < OUTLAST_NODES)) || break
+    [[ $host == "${OUTLAST_HOSTS[0]}" ]] || OUTLAST_SLOTS+=("$host")
+  done
+  chosen=" ${OUTLAST_SLOTS[*]} "
+  OUTLAST_SLOTS=()
+  for host in "${OUTLAST_HOSTS[@]}"; do
+    [[ $chosen != *" $host "* ]] || OUTLAST_SLOTS+=("$host")
+  done
+}
+
+_ol_nodes_again() {
+  local idle=() slot out next=0
+  mapfile -t idle < <(_ol_nodes_idle)
+  for slot in "${!OUTLAST_SLOTS[@]}"; do
+    out=${OUTLAST_SLOTS[slot]}
+    ol_nodes_is_dropped "$out" || continue
+    OUTLAST_SLOTS[slot]=${idle[next]}
+    next=$((next + 1))
+    ol_ledger_add swapped out="$out" in="${OUTLAST_SLOTS[slot]}" slot:="$slot"
+    ol_log_info "${OUTLAST_SLOTS[slot]} takes the place of $out"
+  done
+}
+
+ol_nodes_drop() { # REASON HOST...
+  local reason=$1 host hosts=()
+  shift
+  for host in "$@"; do
+    ol_nodes_is_dropped "$host" || hosts+=("$host")
+    OUTLAST_DROPPED="${OUTLAST_DROPPED:-} $host"
+  done
+  ((${#hosts[@]} > 0)) || return 0
+  ol_log_warn "out of use from now on: ${hosts[*]} ($reason)"
+  ol_ledger_add excluded nodes="${hosts[*]}" why="$reason"
+  # After TERM a successor comes first, and KILL is near.
+  if declare -F ol_badnodes_add >/dev/null; then
+    if [[ -e $OUTLAST_STATE/term ]]; then
+      ol_badnodes_add "$reason" "${hosts[@]}" &
+    else
+      ol_badnodes_add "$reason" "${hosts[@]}"
+    fi
+  fi
+  [[ ! $reason =~ ^(node_down|no_answer|rebooted)$ ]] || _ol_nodes_give_up "${hosts[@]}"
+}
+
+# A job that keeps a dead node is ended for it: by PBS after seven minutes, by Slurm as soon as it sees it. One that gives
+# the node up may drain, and go on. After TERM it is too late.
+_ol_nodes_give_up() { # HOST...
+  local host
+  printf '%s\n' "$@" >>"$OUTLAST_STATE/gone"
+  [[ ! -e $OUTLAST_STATE/term ]] && declare -F ol_sched_release >/dev/null || return 0
+  for host in "$@"; do
+    ! ol_sched_release "$host" || ol_log_info "gave $host up; the job goes on without it"
+  done
+}
+
+# Also asked by processes that began before a node was lost (lib/coordinator.sh): so it is the file that knows.
+ol_nodes_others() {
+  local host gone='' list=''
+  gone=$(cat "$OUTLAST_STATE/gone" 2>/dev/null)
+  for host in "${OUTLAST_HOSTS[@]:1}"; do
+    [[ $'\n'$gone$'\n' == *$'\n'"$host"$'\n'* ]] || list+=${list:+,}$host
+  done
+  printf '%s' "$list"
+}
+
+ol_nodes_spares() {
+  local usable=()
+  mapfile -t usable < <(_ol_nodes_left)
+  printf '%d\n' "$((${#usable[@]} > OUTLAST_NODES ? ${#usable[@]} - OUTLAST_NODES : 0))"
+}
