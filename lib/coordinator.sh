@@ -140,11 +140,11 @@ _ol_coordinator_agents() {
 
 # A launcher may wait for a dead node for ever; those that were given up or that the scheduler calls down are left out.
 _ol_coordinator_others() {
-  local host hosts list='' down=''
-  IFS=, read -ra hosts < <(ol_nodes_others)
-  ((${#hosts[@]} > 0)) || return 0
-  ((${OL_AGENTS_WAIT_S:-0} <= 2)) || down=$(ol_sched_down_nodes "${hosts[@]}")
-  for host in "${hosts[@]}"; do
+  local host asked list='' down=''
+  IFS=, read -ra asked < <(ol_nodes_others)
+  ((${#asked[@]} > 0)) || return 0
+  ((${OL_AGENTS_WAIT_S:-0} <= 2)) || down=$(ol_sched_down_nodes "${asked[@]}")
+  for host in "${asked[@]}"; do
     [[ $'\n'$down$'\n' == *$'\n'"$host"$'\n'* ]] || list+=${list:+,}$host
   done
   printf '%s\n' "$list"

@@ -15,8 +15,8 @@
 #   ol_nodes_others              print all but the first and those that were given up, with commas between
 #   ol_nodes_spares              print how many are left that do not train
 #
-# Sets     OUTLAST_NODE_LIST (hosts of the launch, in the order of ranks) OUTLAST_WHY OUTLAST_DROPPED OUTLAST_SLOTS
-# Files    OUTLAST_STATE/gone   hosts that were given up, one a line: nothing is started there any more
+# Sets     OUTLAST_NODE_LIST (nodes of the launch, in the order of ranks) OUTLAST_WHY OUTLAST_DROPPED OUTLAST_SLOTS
+# Files    OUTLAST_STATE/gone   nodes that were given up, one a line: nothing is started there any more
 # Reads    OUTLAST_HOSTS OUTLAST_NODES
 # Needs    log, ledger
 # Sourcing it defines the functions above and does nothing else.
@@ -58,11 +58,11 @@ _ol_nodes_by_record() { # HOST...
 
 # Who could take a place: all that are left and have none.
 _ol_nodes_idle() {
-  local host hosts=() slots=" ${OUTLAST_SLOTS[*]:-} "
+  local host nodes=() slots=" ${OUTLAST_SLOTS[*]:-} "
   while read -r host; do
-    [[ $slots == *" $host "* ]] || hosts+=("$host")
+    [[ $slots == *" $host "* ]] || nodes+=("$host")
   done < <(_ol_nodes_left)
-  _ol_nodes_by_record "${hosts[@]}"
+  _ol_nodes_by_record "${nodes[@]}"
 }
 
 ol_nodes_pick() {
@@ -102,24 +102,24 @@ _ol_nodes_again() {
 }
 
 ol_nodes_drop() { # REASON HOST...
-  local reason=$1 host hosts=()
+  local reason=$1 host nodes=()
   shift
   for host in "$@"; do
-    ol_nodes_is_dropped "$host" || hosts+=("$host")
+    ol_nodes_is_dropped "$host" || nodes+=("$host")
     OUTLAST_DROPPED="${OUTLAST_DROPPED:-} $host"
   done
-  ((${#hosts[@]} > 0)) || return 0
-  ol_log_warn "out of use from now on: ${hosts[*]} ($reason)"
-  ol_ledger_add excluded nodes="${hosts[*]}" why="$reason"
+  ((${#nodes[@]} > 0)) || return 0
+  ol_log_warn "out of use from now on: ${nodes[*]} ($reason)"
+  ol_ledger_add excluded nodes="${nodes[*]}" why="$reason"
   # After TERM a successor comes first, and KILL is near.
   if declare -F ol_badnodes_add >/dev/null; then
     if [[ -e $OUTLAST_STATE/term ]]; then
-      ol_badnodes_add "$reason" "${hosts[@]}" &
+      ol_badnodes_add "$reason" "${nodes[@]}" &
     else
-      ol_badnodes_add "$reason" "${hosts[@]}"
+      ol_badnodes_add "$reason" "${nodes[@]}"
     fi
   fi
-  [[ ! $reason =~ ^(node_down|no_answer|rebooted)$ ]] || _ol_nodes_give_up "${hosts[@]}"
+  [[ ! $reason =~ ^(node_down|no_answer|rebooted)$ ]] || _ol_nodes_give_up "${nodes[@]}"
 }
 
 # A job that keeps a dead node is ended for it: by PBS after seven minutes, by Slurm as soon as it sees it. One that gives
