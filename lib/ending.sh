@@ -7,6 +7,7 @@
 #   ol_ending_nodes        print the nodes that the launcher or the scheduler call dead, one a line
 #
 # An exit code alone proves nothing. A question without an answer is unknown, never no.
+# Reads    OUTLAST_HANG_SAYS OUTLAST_HANG_PHASE
 # Needs    log, bounded, nodes, stop, watch, progress, checkpoint
 # Sourcing it defines the functions above and does nothing else.
 
@@ -119,6 +120,11 @@ _ol_ending_by_request() { # REASON
     node)
       _ol_ending_is node "the scheduler calls $(paste -sd' ' "$OUTLAST_STATE/dead") down, and nothing can be started there"
       OUTLAST_FINGERPRINT=node
+      ;;
+    hang)
+      # As `timeout` would have it: what the launcher says of ranks that we killed is no evidence.
+      OUTLAST_LAUNCH_CODE=124 OUTLAST_FINGERPRINT=hang/$OUTLAST_HANG_PHASE
+      _ol_ending_is hang "$OUTLAST_HANG_SAYS"
       ;;
     wrong_resume) _ol_ending_is wrong_resume "first step $OUTLAST_FIRST_STEP, promised $OUTLAST_RESUME_STEP" ;;
     *) return 1 ;;

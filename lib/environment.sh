@@ -9,6 +9,7 @@
 #   ol_environment_caches FOLDER         compilers keep their results in FOLDER, on the node
 #   ol_environment_threads N             threads a rank; 0 leaves it to the library
 #   ol_environment_wandb ID              every job of a run writes to one W&B run
+#   ol_environment_flight PREFIX         NCCL's flight recorder writes to PREFIX and the rank, when asked or at a time-out
 #   ol_environment_deterministic         same input, same bits, as far as variables can do it
 #   ol_environment_gpu ARCH              known faults of a kind of GPU
 #   ol_environment_network IPV4 NAME...  IPv4, on those of the interfaces NAME that this host has
@@ -20,7 +21,7 @@
 #
 # Each variable was looked up in the library that reads it; repository, file and date stand beside it.
 #
-# Reads    ol_environment_master: OUTLAST_MASTER_SUFFIX; ol_environment_job: MASTER_ADDR, OUTLAST_ONLINE, _PROXY, _NO_PROXY, _LOCAL, _THREADS, _RUN, _DETERMINISM,
+# Reads    ol_environment_master: OUTLAST_MASTER_SUFFIX; ol_environment_job: MASTER_ADDR, OUTLAST_ONLINE, _PROXY, _NO_PROXY, _LOCAL, _THREADS, _RUN, _TOKEN, _DETERMINISM,
 #          _GPU_ARCH, _NET_INTERFACES
 # Needs    log
 # Sourcing it defines the functions above and does nothing else.
@@ -34,6 +35,7 @@ ol_environment_job() {
   ol_environment_caches "$OUTLAST_LOCAL/caches"
   ol_environment_threads "$OUTLAST_THREADS"
   ol_environment_wandb "$OUTLAST_RUN-${USER:-$EUID}"
+  ol_environment_flight "/tmp/outlast.$OUTLAST_TOKEN.flight."
   [[ ${OUTLAST_DETERMINISM:-0} != 1 ]] || ol_environment_deterministic
   ol_environment_gpu "$OUTLAST_GPU_ARCH"
   ol_environment_network "$MASTER_ADDR" ${OUTLAST_NET_INTERFACES[@]+"${OUTLAST_NET_INTERFACES[@]}"} || :
@@ -98,6 +100,16 @@ ol_environment_threads() {
 ol_environment_wandb() {
   ol_environment_default WANDB_RUN_ID "${1//[:;,#?\/\' ]/-}"
   ol_environment_default WANDB_RESUME allow
+}
+
+# pytorch torch/csrc/distributed/c10d/ProcessGroupNCCL.{cpp,hpp}: with a buffer it keeps the last collectives, and writes them
+# to the file's name plus the rank at a time-out, or when anything comes into the pipe's name plus RANK.pipe. It stops
+# where it cannot make the pipe, so it stands in /tmp, which each node has.
+ol_environment_flight() {
+  ol_environment_default TORCH_NCCL_TRACE_BUFFER_SIZE 2000
+  ol_environment_default TORCH_NCCL_DUMP_ON_TIMEOUT 1
+  ol_environment_default TORCH_NCCL_DEBUG_INFO_TEMP_FILE "$1"
+  ol_environment_default TORCH_NCCL_DEBUG_INFO_PIPE_FILE "$1"
 }
 
 # The trainer must ask for deterministic algorithms itself; these are the switches outside of its code.

@@ -15,6 +15,7 @@
 #   ol_history_since_hook       how many steps became durable since the on_durable command has run
 #   ol_history_resumed_s        when a person last said go on, UTC seconds since 1970, else 0
 #   ol_history_margin_s         the margin of the last job that was cut off at its walltime, else 0
+#   ol_history_cadence          what jobs have learned of the trainer's cadence, the words of ol_cadence_recall
 #   ol_history_stop_s           what a stop takes: from our request to the last copy, or a copy alone where that is longer; medians
 #
 # A `resumed` event (somebody looked and said go on) starts the counts anew.
@@ -157,4 +158,25 @@ ol_history_stop_s() {
       copy_s = middle(copy, copies, 5)
       print (stop_s > copy_s ? stop_s : copy_s)
     }'
+}
+
+# The slowest of the last three launches that learned anything. Of hangs those in a row at one step.
+ol_history_cadence() {
+  _ol_history_awk '
+    event == "cadence" {
+      at = get("job") "." get("restart") "." get("attempt")
+      if (at != last) { n++; last = at }
+      usual[n] = get("usual_s"); longest[n] = get("longest_s"); seen[n] = get("seen_s")
+      eval[n] = get("eval_s"); save[n] = get("save_s"); start[n] = get("start_s")
+    }
+    event == "hang" {
+      step = get("step") + 0
+      hangs = (hangs && step == hung ? hangs : 0) + 1
+      hung = step
+    }
+    function top(list,    i, value) {
+      for (i = n; i > 0 && i > n - 3; i--) if (list[i] + 0 > value) value = list[i] + 0
+      return value + 0
+    }
+    END { print top(usual), top(longest), top(seen), top(eval), top(save), top(start), hangs + 0, hung + 0 }'
 }

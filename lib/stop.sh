@@ -7,7 +7,7 @@
 #   ol_stop_asked          print the reason, or nothing
 #
 # Reasons: deadline, stop, outside (somebody signalled the job), lost (the run is another job's),
-# wrong_resume, peers (a rank died, the others wait for it for ever), node (one is dead, the same).
+# wrong_resume, peers (a rank died, the others wait for it for ever), node (one is dead, the same), hang.
 # A trainer that can save on request gets the stop file, then TERM; one that cannot gets TERM at once, as
 # soon as no checkpoint is half-written. Who is still there after STOP_WAIT_S is killed; `lost` kills at once.
 #
@@ -52,7 +52,7 @@ _ol_stop_waits_for_checkpoint() { # NOW_S
 # When to go from asking to TERM: seconds after the request.
 _ol_stop_term_after() {
   case $OUTLAST_STOP_REASON in
-    wrong_resume | peers | node) echo 0 ;; # nothing that is worth saving
+    wrong_resume | peers | node | hang) echo 0 ;; # nothing that is worth saving
     *)
       if [[ $OUTLAST_SAVES_ON_STOP == 1 || -n $OUTLAST_SAVE_SIGNAL ]]; then
         echo "$((OUTLAST_STOP_WAIT_S / 2))"
@@ -87,7 +87,7 @@ ol_stop_push() {
     OUTLAST_STOP_STAGE=3
     return
   fi
-  [[ ! $OUTLAST_STOP_REASON =~ ^(peers|node)$ ]] || limit_s=10
+  [[ ! $OUTLAST_STOP_REASON =~ ^(peers|node|hang)$ ]] || limit_s=10
   printf -v now_s '%(%s)T' -1
   if ((OUTLAST_STOP_STAGE == 0)) && _ol_stop_waits_for_checkpoint "$now_s"; then
     OUTLAST_STOP_S=$now_s

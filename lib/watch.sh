@@ -7,7 +7,7 @@
 #   ol_watch_first_death     print the shim's line of the rank that died first, by time, or nothing
 #
 # Sets     OUTLAST_LAUNCH_CODE OUTLAST_RAN_S
-# Needs    log, bounded, run, ledger, stop, pulse, progress, deadline, ending, decide, courier, mail
+# Needs    log, bounded, run, ledger, stop, pulse, progress, deadline, ending, decide, courier, mail, hang
 # Sourcing it defines the functions above and does nothing else.
 
 ol_watch_signal() {
@@ -169,6 +169,7 @@ _ol_watch_round() {
   _ol_watch_term
   _ol_watch_wishes
   _ol_watch_deaths
+  ol_hang_look
   _ol_watch_last_useful
   _ol_watch_margin
   ol_stop_push
@@ -183,6 +184,7 @@ _ol_watch_round() {
 ol_watch() {
   local now_s look=0
   OUTLAST_WATCH_TICK=0 OUTLAST_FIRST_SEEN=0 OUTLAST_STOP_REASON='' OUTLAST_LAST_CKPT='' OUTLAST_PEER_S='' OUTLAST_LATE_S=0 OUTLAST_MARGIN_STEP=''
+  ol_hang_begin
   while kill -0 "$OUTLAST_LAUNCH_PID" 2>/dev/null; do
     if ((look % 5 == 0)) || [[ -e $OUTLAST_STATE/term && -z $OUTLAST_THEN ]]; then
       _ol_watch_round
@@ -198,6 +200,7 @@ ol_watch() {
   ol_run_drop_ballast
   printf 'ended %d %d\n' "$now_s" "$OUTLAST_LAUNCH_CODE" >"$OUTLAST_STATE/ranks"
   ol_sidecar_hurry
+  ol_hang_end
   _ol_watch_progress last
   _ol_watch_term
 }

@@ -65,6 +65,21 @@ class Progress:
     step_regex: str = ""
     target_step: int = 0
     finish_regex: str = ""
+    eval_regex: str = ""
+    save_regex: str = ""
+
+
+@dataclass(frozen=True)
+class Watchdog:
+    """When a training that stands still is a hang; 0: learned from the run."""
+
+    enabled: bool = True
+    idle_s: int = 0
+    startup_s: int = 0
+    eval_s: int = 0
+    save_s: int = 0
+    heartbeat: str = ""
+    stack_signal: str = schema.choice("", "QUIT", "USR1")
 
 
 @dataclass(frozen=True)
@@ -141,6 +156,7 @@ class Job:
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     deadline: Deadline = field(default_factory=Deadline)
     progress: Progress = field(default_factory=Progress)
+    watchdog: Watchdog = field(default_factory=Watchdog)
     guard: Guard = field(default_factory=Guard)
     pins: Pins = field(default_factory=Pins)
     mail: Mail = field(default_factory=Mail)
@@ -172,6 +188,7 @@ def check(job: Job, site: Site, preset: Preset) -> None:
     _check_on_durable(job)
     _check_operators(job)
     _check_progress(job)
+    _check_watchdog(job)
     _check_restarts(job)
     _check_times(job)
     _check_storage(job, site)
@@ -308,6 +325,24 @@ def _check_progress(job: Job) -> None:
     target = str(job.progress.target_step or "[0-9]+")
     pattern.check_group("progress.step_regex", job.progress.step_regex.replace("{target_step}", target))
     pattern.check("progress.finish_regex", job.progress.finish_regex)
+    for key in ("eval_regex", "save_regex"):
+        if text := getattr(job.progress, key):
+            pattern.check_group(f"progress.{key}", pattern.grouped(text))
+
+
+def _check_watchdog(job: Job) -> None:
+    watchdog = job.watchdog
+    if inline.CONTROL.search(watchdog.heartbeat):
+        raise Refused(f"watchdog.heartbeat {watchdog.heartbeat!r} has a line end or a control character")
+    if watchdog.heartbeat and not watchdog.heartbeat.startswith(("/", "{ckpt_dir}/")):
+        raise Refused(
+            f"watchdog.heartbeat = {watchdog.heartbeat!r} is no absolute path; start it with / or {{ckpt_dir}}/"
+        )
+    if watchdog.stack_signal and watchdog.stack_signal == job.checkpoint.save_signal:
+        raise Refused(
+            f"watchdog.stack_signal = {watchdog.stack_signal} is what the trainer saves at; "
+            "type --set watchdog.stack_signal=QUIT, and let the trainer register that with faulthandler"
+        )
 
 
 def _check_restarts(job: Job) -> None:

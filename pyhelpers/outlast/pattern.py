@@ -31,7 +31,12 @@ def check_group(key: str, regex: str) -> None:
         return
     # A group that is missing is an error to sed, which so counts them as the job will.
     if not _has_group(regex, 1) or _has_group(regex, 2):
-        raise Refused(f"{key} {regex!r} takes one group, around the number of the step: 'step ([0-9]+)'")
+        raise Refused(f"{key} {regex!r} takes one group, around what counts: 'step ([0-9]+)'")
+
+
+def grouped(regex: str) -> str:
+    """The pattern with one group around all of it, if it has none."""
+    return f"({regex})" if regex and not _has_group(regex, 1) else regex
 
 
 def _has_group(regex: str, number: int) -> bool:

@@ -24,6 +24,9 @@ class Preset:
     saves_on_stop: bool  # does it save when it gets TERM?
     sharded: bool  # do many ranks write parts of one checkpoint?
     finish_regex: str = ""
+    eval_regex: str = ""  # a line of an evaluation; a group in it: what changes while it moves
+    save_regex: str = ""  # a line that says that a checkpoint is being written
+    stack_signal: str = ""  # signal that it has registered with faulthandler; empty: none
     env: dict[str, str] = field(default_factory=dict)
 
 
@@ -56,5 +59,8 @@ def as_job(preset: Preset) -> schema.Flat:
         "checkpoint.sharded": preset.sharded,
         "progress.step_regex": preset.step_regex,
         "progress.finish_regex": preset.finish_regex,
+        "progress.eval_regex": preset.eval_regex,
+        "progress.save_regex": preset.save_regex,
+        "watchdog.stack_signal": preset.stack_signal,
         "env": preset.env,
     }

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from outlast import __version__, inline
+from outlast import __version__, inline, pattern
 from outlast.config import Plan
 from outlast.notice.message import addresses
 from outlast.queue import clock, find
@@ -27,6 +27,7 @@ def block(plan: Plan, install: Install) -> str:
         _command(plan),
         _checkpoints(plan),
         _times(plan),
+        _watchdog(plan),
         _guards(plan),
         _pins(plan),
         _mail(plan),
@@ -93,6 +94,8 @@ def _command(plan: Plan) -> list[Row]:
         ("STEP_ZERO_COUNTS", plan.preset.step_zero_counts),
         ("TARGET_STEP", target),
         ("FINISH_REGEX", plan.job.progress.finish_regex),
+        ("EVAL_REGEX", pattern.grouped(plan.job.progress.eval_regex)),
+        ("SAVE_REGEX", pattern.grouped(plan.job.progress.save_regex)),
         ("SAVE_SIGNAL", plan.job.checkpoint.save_signal),
         ("SAVES_ON_STOP", plan.job.checkpoint.saves_on_stop),
     ]
@@ -132,6 +135,19 @@ def _times(plan: Plan) -> list[Row]:
         ("TRAIN_AT_MOST_S", deadline.train_at_most_s),
         ("POLL_S", deadline.poll_s),
         ("PREPARE_LIMIT_S", plan.job.prepare_limit_s),
+    ]
+
+
+def _watchdog(plan: Plan) -> list[Row]:
+    watchdog = plan.job.watchdog
+    return [
+        ("WATCHDOG", watchdog.enabled),
+        ("IDLE_S", watchdog.idle_s),
+        ("START_LIMIT_S", watchdog.startup_s),
+        ("EVAL_LIMIT_S", watchdog.eval_s),
+        ("SAVE_LIMIT_S", watchdog.save_s),
+        ("HEARTBEAT", watchdog.heartbeat),
+        ("STACK_SIGNAL", watchdog.stack_signal),
     ]
 
 

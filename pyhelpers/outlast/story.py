@@ -37,6 +37,7 @@ _ASKED = {
     "wrong_resume": "it began at a wrong step",
     "bad_checkpoint": "no whole checkpoint is left",
     "peers": "a rank died, and the others would wait for it",
+    "hang": "it makes no progress",
 }
 
 
@@ -112,6 +113,13 @@ def _ended(who: str, event: Event) -> str:
     return f"{text}; {then}" if then else text
 
 
+def _hang(who: str, event: Event) -> str:
+    step = event.number("step")
+    where = f"at step {step}" if step is not None else "before its first step"
+    limit = f"{event.text('age_s')} s in phase {event.text('phase')}, limit {event.text('limit_s')} s"
+    return f"{who} hangs {where} ({limit}): writes down what its processes do"
+
+
 def _held(who: str, event: Event) -> str:
     todo = event.text("todo")
     return f"{who} holds the run: {event.text('why')}" + (f"; then type: {todo}" if todo else "")
@@ -147,6 +155,8 @@ _STORIES: dict[str, Callable[[str, Event], str]] = {
     "loss_bad": lambda who, e: f"{who} finds the loss wrong from step {e.text('step')} on{_why(e)}",
     "loss_good": lambda who, e: f"{who} finds the loss well again from step {e.text('step')} on",
     "signal": _signal,
+    "hang": _hang,
+    "cadence": lambda who, e: f"{who} usually makes a step in {e.text('usual_s')} s, {e.text('longest_s')} s at most",
     "ended": _ended,
     "left": lambda who, e: f"{who} left: {e.text('why')}",
     "held": _held,

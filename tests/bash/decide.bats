@@ -68,8 +68,9 @@ pending() { printf 'state=pending verdict=none restarts=0\n' >"$SCHED/state.$1";
   told 'cancel 9'
 }
 
-@test "decide: a crash is launched again while it is worth it" {
+@test "decide: a crash or a hang is launched again while it is worth it" {
   [ "$(then_of crash)" = relaunch ]
+  [ "$(then_of hang)" = relaunch ]
   OUTLAST_ATTEMPT=3
   [ "$(then_of crash)" = submit ]
 }

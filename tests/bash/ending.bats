@@ -330,3 +330,12 @@ END
   head() { sleep 60; }
   OUTLAST_SHARED_LIMIT_S=1 run -124 _ol_ending_shared_is_full
 }
+
+@test "ending: what the watchdog stopped is a hang, whatever its ranks say of their end" {
+  OUTLAST_HANG_SAYS='no progress for 400 s in phase steps, limit 300 s; last step 7' OUTLAST_HANG_PHASE=steps
+  asked hang
+  died 'signal KILL'
+  status_of ol_ending_attempt
+  [ "$OUTLAST_CLASS $OUTLAST_LAUNCH_CODE $OUTLAST_FINGERPRINT" = "hang 124 hang/steps" ]
+  [ "$OUTLAST_EVIDENCE" = "$OUTLAST_HANG_SAYS" ]
+}

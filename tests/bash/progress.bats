@@ -28,6 +28,21 @@ step_in() {
   [ "$OUTLAST_FIRST_STEP $OUTLAST_STEP" = "11 13" ]
 }
 
+@test "progress_look: what was said last is a step, an evaluation or a save" {
+  log 'step 11\nevaluating 3\n'
+  look
+  [ "$OUTLAST_STEP $OUTLAST_MARK" = "11 eval evaluating 3" ]
+  log 'chat\n'
+  look
+  [ "$OUTLAST_MARK" = "" ]
+  log 'evaluating 4\nnow saving all\n'
+  look
+  [ "$OUTLAST_STEP $OUTLAST_MARK" = "11 save saving" ]
+  log 'saving\nstep 12 while evaluating\n'
+  look
+  [ "$OUTLAST_STEP $OUTLAST_MARK" = "12 " ]
+}
+
 @test "progress_look: no step seen is unknown, not 0" {
   log 'loading data\n'
   look

@@ -86,7 +86,7 @@ asked_before() { OUTLAST_STOP_S=$((OUTLAST_STOP_S - $1)); }
 
 @test "stop_push: ranks that wait for a dead peer and a wrong resume are worth no wait" {
   local reason
-  for reason in peers wrong_resume node; do
+  for reason in peers wrong_resume node hang; do
     rm -f "$OUTLAST_STATE/asked"
     : >"$SCHED/told"
     ol_stop_ask "$reason"
@@ -104,6 +104,14 @@ asked_before() { OUTLAST_STOP_S=$((OUTLAST_STOP_S - $1)); }
   asked_before 10
   ol_stop_push 2>/dev/null
   ol_stop_push
+  [ "$(tr '\n' ' ' <"$SCHED/told")" = 'signal stop kill ' ]
+}
+
+@test "stop_push: ranks that hang have ten seconds" {
+  ol_stop_ask hang
+  ol_stop_push
+  asked_before 11
+  ol_stop_push 2>/dev/null
   [ "$(tr '\n' ' ' <"$SCHED/told")" = 'signal stop kill ' ]
 }
 

@@ -6,6 +6,7 @@ setup() {
   a_job
   ol_progress_reset
   OUTLAST_LAUNCH_PID=$$ OUTLAST_WATCH_TICK=0 OUTLAST_FIRST_SEEN=0 OUTLAST_LAST_CKPT='' OUTLAST_PEER_S='' OUTLAST_LATE_S=0 OUTLAST_MARGIN_STEP=''
+  ol_hang_begin
 }
 
 log() { printf '%s\n' "$@" >>"$OUTLAST_LOG"; }

@@ -3,7 +3,7 @@ import subprocess
 
 import pytest
 
-from outlast import job, preset
+from outlast import job, pattern, preset
 from outlast.refused import Refused
 
 ALL = preset.names()
@@ -33,6 +33,34 @@ def test_step_regex_finds_the_step_in_real_lines(name: str) -> None:
     regex = preset.load(name).step_regex.replace("{target_step}", "[0-9]+")
     assert re.compile(regex).groups == 1
     assert [step_in(regex, line) for line, _ in LINES[name]] == [step for _, step in LINES[name]]
+
+
+# What each prints in an evaluation and in a save: two lines that tell that it moves, and one of the save.
+PHASES = {
+    "hf": (
+        ("  5%|5         | 2/40 [00:01<00:19]", " 50%|##### | 20/40 [00:10<00:10]"),
+        "Saving model checkpoint to /x",
+    ),
+    "torchtitan": (
+        ("validate step: 10  loss:  8.1", "validate step: 20  loss:  7.9"),
+        "Saving the checkpoint (or staging if async is enabled).",
+    ),
+    "lightning": (
+        ("Validation DataLoader 0:  12%|1  | 3/24 [00:09]", "Validation DataLoader 0: 50%|1  | 12/24 [00:18]"),
+        "",
+    ),
+    "script": (("evaluating", "validation over"), "saving the checkpoint"),
+    "torchrun": (("evaluating", "validation over"), "saving the checkpoint"),
+}
+
+
+@pytest.mark.parametrize("name", PHASES)
+def test_an_evaluation_that_moves_is_seen_to_and_a_save_is_one(name: str) -> None:
+    found = preset.load(name)
+    (first, second), saving = PHASES[name]
+    seen = [step_in(pattern.grouped(found.eval_regex), line) for line in (first, second)]
+    assert all(seen) and seen[0] != seen[1]
+    assert bool(found.save_regex and step_in(pattern.grouped(found.save_regex), saving)) == bool(saving)
 
 
 def test_hf_tells_training_from_evaluation_by_the_target() -> None:

@@ -24,6 +24,10 @@ from outlast import story
         ("12 signal name=TERM from=outside", "job 12 got TERM from outside"),
         ("12 signal name=stop from=deadline", "job 12 asks the trainer to stop: its time is nearly over"),
         ("12 held why=stuck todo=look", "job 12 holds the run: stuck; then type: look"),
+        (
+            "12 hang phase=steps age_s=400 limit_s=300 step=7",
+            "job 12 hangs at step 7 (400 s in phase steps, limit 300 s): writes down what its processes do",
+        ),
         ("12 finished step=200", "job 12 finished the run at step 200"),
         ("12 juggled out=n1", "job 12: juggled out=n1"),
         ("12 swapped out=n2 in=n9", "job 12 puts n9 into the place of n2"),

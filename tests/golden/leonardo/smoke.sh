@@ -52,6 +52,8 @@ OUTLAST_STEP_REGEX='step ([0-9]+)'
 OUTLAST_STEP_ZERO_COUNTS=0
 OUTLAST_TARGET_STEP=0
 OUTLAST_FINISH_REGEX=''
+OUTLAST_EVAL_REGEX=''
+OUTLAST_SAVE_REGEX=''
 OUTLAST_SAVE_SIGNAL=''
 OUTLAST_SAVES_ON_STOP=1
 
@@ -81,6 +83,14 @@ OUTLAST_STOP_WAIT_S=30
 OUTLAST_TRAIN_AT_MOST_S=90
 OUTLAST_POLL_S=5
 OUTLAST_PREPARE_LIMIT_S=3600
+
+OUTLAST_WATCHDOG=1
+OUTLAST_IDLE_S=0
+OUTLAST_START_LIMIT_S=0
+OUTLAST_EVAL_LIMIT_S=0
+OUTLAST_SAVE_LIMIT_S=0
+OUTLAST_HEARTBEAT=''
+OUTLAST_STACK_SIGNAL=''
 
 OUTLAST_ATTEMPTS=3
 OUTLAST_SWAPS=4
@@ -132,6 +142,7 @@ main() {
 #   OUTLAST_STATE     in that folder on the first node: this job's state and its own log
 # What follows: the parts of main; this job and its site; the tools, a file each ("# lib/NAME.sh -"):
 #   an attempt   attempt nodes pins watch stop ending decide guard successor settle
+#   watchdog     hang cadence stacks
 #   beside it    deadline pulse courier hook coordinator checkpoint stage progress lease run history ledger
 #   below them   environment shim mail report py bounded log scheduler/slurm
 
@@ -178,7 +189,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, attempt, py
 
 # lib/watch.sh - while the ranks run: one look a second, at node-local files only
-# Needs    log, bounded, run, ledger, stop, pulse, progress, deadline, ending, decide, courier, mail
+# Needs    log, bounded, run, ledger, stop, pulse, progress, deadline, ending, decide, courier, mail, hang
 
 # lib/stop.sh - end the ranks, gently first
 # Needs    log, ledger, checkpoint
@@ -197,6 +208,15 @@ ol_site_env() {
 
 # lib/settle.sh - the job's last minutes: drain, finish, report, let go
 # Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, nodes, py, report, hook
+
+# lib/hang.sh - the watchdog: does the training still make progress? (docs/watchdog.md)
+# Needs    log, bounded, ledger, history, cadence, stacks, stop
+
+# lib/cadence.sh - how a trainer moves, and how long it may stand still: phases, and limits learned from the run
+# Needs    nothing
+
+# lib/stacks.sh - what every process of a launch is doing, written down before it is ended
+# Needs    log, bounded
 
 # lib/deadline.sh - when training must stop, kept by a process of its own
 # Needs    log, bounded, history
