@@ -18,7 +18,7 @@ help: ## list the targets
 setup: ## make .venv from requirements.lock (once; again when that changes)
 	@bin/setup
 
-demo: setup ## a whole run on this machine: train, lose a rank, run out of time, resume, finish
+demo: setup ## a whole run on this machine: lose a rank, run out of time, resume, hang, finish
 	@bin/outlast demo
 
 test: test-py test-bash test-libraries test-lab ## all tests; as root also those with a real Slurm and our stand-in for PBS

@@ -87,7 +87,7 @@ ol_stop_push() {
     OUTLAST_STOP_STAGE=3
     return
   fi
-  [[ ! $OUTLAST_STOP_REASON =~ ^(peers|node|hang)$ ]] || limit_s=10
+  [[ ! $OUTLAST_STOP_REASON =~ ^(peers|node|hang)$ ]] || limit_s=$((limit_s < 10 ? limit_s : 10))
   printf -v now_s '%(%s)T' -1
   if ((OUTLAST_STOP_STAGE == 0)) && _ol_stop_waits_for_checkpoint "$now_s"; then
     OUTLAST_STOP_S=$now_s

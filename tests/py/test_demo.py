@@ -39,14 +39,20 @@ def run_of(checkout: Path) -> RunDir:
 
 
 @pytest.mark.timeout(240)
-def test_the_demo_loses_a_rank_runs_out_of_time_and_finishes(checkout: Path) -> None:
+def test_the_demo_loses_a_rank_runs_out_of_time_hangs_and_finishes(checkout: Path) -> None:
     demo = start(checkout)
     told, _ = demo.communicate(timeout=200)
     assert demo.returncode == 0, told
     assert "demo: kills rank 1" in told
     assert "ended with signal KILL" in told
-    run = ledger.fold(ledger.read(run_of(checkout).events))
-    assert run.finished and run.durable_step == 700
+    assert "demo: stops rank 1" in told
+    assert "s in phase steps, limit 6 s): writes down what its processes do" in told
+    (stacks,) = run_of(checkout).path.glob("stacks/*/*.txt")
+    assert "State: T (stopped)" in stacks.read_text()
+    events = ledger.read(run_of(checkout).events)
+    assert [e.text("class") for e in events if e.name == "ended"].count("hang") == 1
+    run = ledger.fold(events)
+    assert run.finished and run.durable_step == 600
     assert len(run.jobs) >= 2
     assert [job.end for job in run.jobs.values()][-1] == "done"
     assert "step 0" in told and str(run_of(checkout).script) in told

@@ -16,7 +16,7 @@ import outlast
 from outlast.refused import Refused, nearest
 
 VERBS: dict[str, str] = {
-    "demo": "Show a whole run on this machine: train, lose a rank, run out of time, resume, finish.",
+    "demo": "Show a whole run on this machine: lose a rank, run out of time, resume, hang, finish.",
     "render": "Print the job script of a site and a job.",
     "submit": "Render a job, make its run directory and submit it.",
     "status": "Say how a run is doing, and what to type next.",

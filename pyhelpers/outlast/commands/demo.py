@@ -17,8 +17,8 @@ from outlast.commands import submit as submitting
 from outlast.refused import Refused
 
 TRAINER = "outlast.demo.train"
-VICTIM = 1  # the rank that is killed
-EARLY_S = 14  # of a job's 30 s: later, its own deadline would be the end that is told
+VICTIM = 1  # the rank that is killed, and later stopped
+EARLY_S = 16  # of a job's 40 s: later, its own deadline would be the end that is told
 LIMIT_S = 300.0  # it takes a minute and a half
 STOP_LIMIT_S = 60.0
 
@@ -30,12 +30,15 @@ class DemoError(Refused):
 
 
 def demo() -> None:
-    """Show a whole run on this machine: train, lose a rank, run out of time, resume, finish."""
+    """Show a whole run on this machine: lose a rank, run out of time, resume, hang, finish."""
     new = _prepared(tree.root())
     typer.echo(
         f"A small language model learns Python here, in jobs of {_walltime_s(new)} s on a scheduler of one machine."
     )
-    typer.echo("It needs more time than one job has; and after its first checkpoint rank 1 is killed.\n")
+    typer.echo(
+        "It needs more time than one job has; after its first checkpoint rank 1 is killed, and in a later job stopped"
+    )
+    typer.echo("in silence, as in a collective that hangs.\n")
     run, _ = submitting.start(new)
     show = Show(run)
     try:
@@ -75,12 +78,13 @@ def _walltime_s(new: submitting.New) -> str:
 
 
 class Show:
-    """The run as it goes on: tells each event, and kills one rank, once."""
+    """The run as it goes on: tells each event, kills one rank, once, and in a later job stops it, once."""
 
     def __init__(self, run: rundir.RunDir) -> None:
         self.run = run
         self.told: list[ledger.Event] = []
-        self.killed: list[int] = []
+        self.struck: list[int] = []  # the steps at which a rank was killed or stopped
+        self._struck_in = ""
         self._reader = ledger.Reader(run.events)
         self._teller = telling.Teller(as_json=False)
 
@@ -94,8 +98,8 @@ class Show:
         end = time.monotonic() + LIMIT_S
         while not telling.is_over(self.told):
             self.tell()
-            if not self.killed:
-                self._kill()
+            if len(self.struck) < 2:
+                self._strike()
             if time.monotonic() > end:
                 raise DemoError(f"not over after {LIMIT_S:.0f} s; type outlast status {self.run.path}")
             time.sleep(0.2)
@@ -111,17 +115,27 @@ class Show:
         by = _common.scheduler(self.run)
         return any(by.state(job).is_live for job in self.state.jobs)
 
-    def _kill(self) -> None:
-        """Kill the victim once there is a checkpoint to go on from, in a job that still has time to launch again."""
-        started = [event for event in self.told if event.name == "started"]
-        if not self.state.durable_step or time.time() - started[-1].t > EARLY_S:
+    def _strike(self) -> None:
+        """Kill the victim once there is a checkpoint to go on from, or stop it in a job after that one.
+
+        Only in a job that trains, and still has time to launch again.
+        """
+        job = [event for event in self.told if event.name == "started"][-1:]
+        if not job or not self.state.durable_step or time.time() - job[0].t > EARLY_S:
             return
-        pid = processes.of_rank(self.run.name, started[-1].job, VICTIM, TRAINER)
+        if job[0].job == self._struck_in or not self._trains(job[0].job):
+            return
+        pid = processes.of_rank(self.run.name, job[0].job, VICTIM, TRAINER)
         if pid is None:
             return
-        os.kill(pid, signal.SIGKILL)
-        self.killed.append(self.state.step or 0)
-        typer.echo(f"{story.clock(time.time())}  demo: kills rank {VICTIM}, process {pid}, with SIGKILL")
+        what, name = ("stops", signal.SIGSTOP) if self.struck else ("kills", signal.SIGKILL)
+        os.kill(pid, name)
+        self.struck.append(self.state.step or 0)
+        self._struck_in = job[0].job
+        typer.echo(f"{story.clock(time.time())}  demo: {what} rank {VICTIM}, process {pid}, with {name.name}")
+
+    def _trains(self, job: str) -> bool:
+        return any(event.name == "first_step" and event.job == job for event in self.told)
 
 
 def _stop(show: Show) -> None:
@@ -146,7 +160,7 @@ def _picture(show: Show) -> None:
 
     losses, evaluations = curve.read(show.run.path / "checkpoints")
     begins = [event.number("durable_step") or 0 for event in show.told if event.name == "started"]
-    typer.echo(f"\n{chart.draw(losses, evaluations, begins, show.killed)}\n")
+    typer.echo(f"\n{chart.draw(losses, evaluations, begins, show.struck)}\n")
 
 
 def _where(run: rundir.RunDir) -> None:

@@ -10,7 +10,7 @@ Point = tuple[int, float]  # step, loss
 WIDTH = 80
 HEIGHT = 16
 MARGIN = 8  # columns of the labels, the axis included
-LEGEND = "* loss   o evaluation loss   1 2 .. a job begins   x a rank was killed"
+LEGEND = "* loss   o evaluation loss   1 2 .. a job begins   x a rank was killed or stopped"
 
 
 def draw(
