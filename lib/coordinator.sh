@@ -11,7 +11,7 @@
 # Files    OUTLAST_STATE/sidecar_port   where the agents find it
 #          OUTLAST_STATE/sidecar_beat   UTC seconds of its last sign of life
 # Reads    OUTLAST_STORAGE OUTLAST_CKPT_COPIER OUTLAST_STATE OUTLAST_LOCAL OUTLAST_RUN_DIR OUTLAST_VERSION OUTLAST_HOSTS OUTLAST_LAUNCHER
-# Needs    log, bounded, ledger, checkpoint, environment, nodes, py
+# Needs    log, bounded, bring, ledger, checkpoint, environment, nodes, py
 # Sourcing it defines the functions above and does nothing else.
 
 ol_coordinator_serves() {
@@ -103,7 +103,7 @@ _ol_coordinator_listen() {
 # takes) does not end its launcher, so its shell starts it again; with 0 it ends when it is not wanted any more.
 _ol_coordinator_agents() {
   local now_s address port others text token=''
-  ((${#OUTLAST_HOSTS[@]} > 1)) && [[ -s $OUTLAST_STATE/sidecar_port && -s $OUTLAST_LOCAL/agent.py ]] || return 0
+  ((${#OUTLAST_HOSTS[@]} > 1)) && [[ -s $OUTLAST_STATE/sidecar_port ]] || return 0
   [[ -z ${OL_AGENTS_PID:-} ]] || ! kill -0 "$OL_AGENTS_PID" 2>/dev/null || return 0
   printf -v now_s '%(%s)T' -1
   ((now_s >= ${OL_AGENTS_AT_S:-0})) || return 0
@@ -115,27 +115,37 @@ _ol_coordinator_agents() {
   read -r port <"$OUTLAST_STATE/sidecar_port"
   others=$(_ol_coordinator_others)
   [[ -n $others ]] || return 0
-  text=$(<"$OUTLAST_LOCAL/agent.py")
+  ol_bring disk agent || return 0
+  text=$(declare -f ol_bring_here ol_bring_run _ol_coordinator_agent)
   # These launchers carry no environment.
   [[ ${OUTLAST_LAUNCHER:-} != mpich-* ]] || token=$(_ol_coordinator_token)
-  # shellcheck disable=SC2016 # expanded on the node
   (
+    # shellcheck disable=SC2030 # the launcher's environment
     OUTLAST_AGENT_TOKEN=$(_ol_coordinator_token)
     export OUTLAST_AGENT_TOKEN
-    ol_sched_on_each "$OUTLAST_WALLTIME_S" "$others" bash -c 'export OUTLAST_AGENT_TOKEN=${OUTLAST_AGENT_TOKEN:-$1}
-      umask 077; mkdir -p "$5/checkpoints" && printf "%s\n" "$2" >"$5/agent.py" || exit
-      read -r HOSTNAME </proc/sys/kernel/hostname # a launcher may hand on that of the first host
-      for p in /usr/bin/python3 python3 "$9"; do
-        "$p" -c "import sys; sys.exit(sys.version_info < (3, 6))" 2>/dev/null || continue
-        for ((tries = 0; tries < 1000; tries++)); do
-          "$p" -I "$5/agent.py" "$3" "$4" "${SLURMD_NODENAME:-$HOSTNAME}" "${@:5:4}" && exit
-          [[ -d $5 ]] || exit 0
-          sleep 2
-        done; exit 1
-      done; echo "outlast: no Python 3.6 or newer on $HOSTNAME" >&2; exit 1' outlast-agent \
-      "$token" "$text" "$address" "$port" "$OUTLAST_LOCAL" "$OUTLAST_CKPT_DIR" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_RUN_DIR/checkpoints" "$OUTLAST_PYTHON"
+    ol_sched_on_each "$OUTLAST_WALLTIME_S" "$others" bash -c "$text; _ol_coordinator_agent \"\$@\"" outlast-agent \
+      "$token" "$address" "$port" "$OUTLAST_LOCAL" "$OUTLAST_CKPT_DIR" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_RUN_DIR/checkpoints" "$OUTLAST_PYTHON" "${OL_BRING[@]}"
   ) >"$OUTLAST_STATE/agents.log" 2>&1 </dev/null &
   OL_AGENTS_PID=$! OL_AGENTS_S=$now_s
+}
+
+# Runs on a node: its agent, again and again until it is not wanted any more.
+_ol_coordinator_agent() { # TOKEN ADDRESS PORT LOCAL DIR PREFIX DURABLE PYTHON FILE...
+  local host tries status
+  # shellcheck disable=SC2031 # on a node that is the environment which the launcher has carried
+  export OUTLAST_AGENT_TOKEN=${OUTLAST_AGENT_TOKEN:-$1}
+  umask 077
+  mkdir -p "$4/checkpoints" && ol_bring_here "$4/py" "${@:9}" || return
+  read -r host </proc/sys/kernel/hostname # a launcher may hand on the HOSTNAME of the first host
+  for ((tries = 0; tries < 1000; tries++)); do
+    status=0
+    ol_bring_run "$4/py" agent "$8" "$2" "$3" "${SLURMD_NODENAME:-$host}" "${@:4:4}" || status=$?
+    ((status != 0)) && [[ -d $4 ]] || return 0
+    ((status != 127)) || break
+    sleep 2
+  done
+  ((status != 127)) || echo "outlast: no Python 3.6 or newer on $host" >&2
+  return 1
 }
 
 # A launcher may wait for a dead node for ever; those that were given up or that the scheduler calls down are left out.

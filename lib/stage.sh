@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # lib/stage.sh - the chosen checkpoint, and no other, in sight of the trainer on every node
 #
-# A node's own disk is arranged there: by Python where the manifest has hashes (pyhelpers/outlast/sidecar/arrange.py,
-# brought along as words, so that no node reads it from the shared file system), else by ol_checkpoint_arrange.
+# A node's own disk is arranged there: by Python where the manifest has hashes (pyhelpers/outlast/sidecar/arrange.py, brought
+# along by lib/bring.sh), else by ol_checkpoint_arrange.
 #
 # Functions
 #   ol_stage   0 done; 1 could not (OUTLAST_WHY); 2 the job is told to end; 5 the checkpoint is bad, and in quarantine now;
@@ -10,8 +10,8 @@
 #
 # Sets     OUTLAST_RESUME OUTLAST_RESUME_RANKS (of the launch that wrote it; empty: not known) OUTLAST_WHY, OUTLAST_BROUGHT (fields for the ledger: files kept, copied, linked)
 # Reads    OUTLAST_RESUME_FROM OUTLAST_RESUME_STEP OUTLAST_NODE_LIST OUTLAST_STAGE_IN OUTLAST_STORAGE OUTLAST_CKPT_DIR OUTLAST_CKPT_PREFIX
-#          OUTLAST_CKPT_MEMORY_GIB OUTLAST_NODES OUTLAST_RANKS_PER_NODE OUTLAST_STARTUP_S OUTLAST_SITE OUTLAST_RUN OUTLAST_RUN_DIR OUTLAST_VERSION OUTLAST_PYTHON OUTLAST_LOCAL
-# Needs    log, bounded, ledger, mail, checkpoint, attempt, py
+#          OUTLAST_CKPT_MEMORY_GIB OUTLAST_NODES OUTLAST_RANKS_PER_NODE OUTLAST_STARTUP_S OUTLAST_SITE OUTLAST_RUN OUTLAST_RUN_DIR OUTLAST_PYTHON OUTLAST_LOCAL
+# Needs    log, bounded, bring, ledger, mail, checkpoint, attempt, py
 # Sourcing it defines the functions above and does nothing else.
 
 ol_stage() {
@@ -80,49 +80,45 @@ _ol_stage_has_hashes() {
 }
 
 _ol_stage_on() { # NODES VERB WORDS...
-  local hosts=$1 tool=$OUTLAST_RUN_DIR/tool/$OUTLAST_VERSION/outlast/sidecar agent='' arrange='' text
+  local hosts=$1 text
   shift
-  if _ol_stage_has_hashes; then
-    agent=$(ol_shared_print cat "$tool/agent.py") || agent=''
-    arrange=$(ol_shared_print cat "$tool/arrange.py") || arrange=''
-  fi
-  text=$(declare -f ol_checkpoint_arrange ol_checkpoint_point _ol_stage_node _ol_stage_show)
+  OL_BRING=()
+  ! _ol_stage_has_hashes || ol_bring disk arrange || :
+  text=$(declare -f ol_checkpoint_arrange ol_checkpoint_point ol_bring_here ol_bring_run _ol_stage_node _ol_stage_show)
   ol_sched_on_each "$OUTLAST_STARTUP_S" "$hosts" bash -c "$text; OUTLAST_CKPT_MEMORY_GIB=$OUTLAST_CKPT_MEMORY_GIB; _ol_stage_node \"\$@\"" outlast-stage \
-    "$OUTLAST_LOCAL" "$agent" "$arrange" "$OUTLAST_PYTHON" "$@" >"$OUTLAST_STATE/stage.log" &
+    "$OUTLAST_LOCAL" "$OUTLAST_PYTHON" "${#OL_BRING[@]}" "${OL_BRING[@]}" "$@" >"$OUTLAST_STATE/stage.log" &
   _ol_attempt_await "$!" "$((OUTLAST_STARTUP_S + 10))"
 }
 
 # Runs on a node: its folder shows the checkpoint, or (check) a file of the durable one is read.
-_ol_stage_node() { # LOCAL AGENT_PY ARRANGE_PY PYTHON arrange|check SRC DIR PREFIX ...
+_ol_stage_node() { # LOCAL PYTHON COUNT FILE... arrange|check SRC DIR PREFIX ...
   umask 077
-  mkdir -p "$1" && _ol_stage_show "$@" || return
+  mkdir -p "$1" || return
+  (($3 == 0)) || ol_bring_here "$1/py" "${@:4:$3}" || return
+  set -- "${@:1:3}" "${@:4+$3}"
+  _ol_stage_show "$@" || return
   # What was put aside for a look would be in training's way in memory.
-  [[ $OUTLAST_CKPT_MEMORY_GIB == 0 ]] || rm -rf "$7/.unused"
-  [[ $5 == check ]] || ol_checkpoint_point "$7" "$8" "${6##*/}"
+  [[ $OUTLAST_CKPT_MEMORY_GIB == 0 ]] || rm -rf "$6/.unused"
+  [[ $4 == check ]] || ol_checkpoint_point "$6" "$7" "${5##*/}"
 }
 
-# An interpreter of ours may lie on the shared file system, so it is tried last.
-_ol_stage_show() {
-  local py=$1/py/outlast/sidecar verb=$5 host boot python unchecked status
+# A Python without the manifest's hash leaves it to the next one; where none has it, it is done without.
+_ol_stage_show() { # LOCAL PYTHON COUNT arrange|check SRC DIR PREFIX ...
+  local verb=$4 host unchecked status
   # A launcher may hand on the HOSTNAME of the first host.
   read -r host </proc/sys/kernel/hostname
   host=${SLURMD_NODENAME:-$host}
-  if [[ -n $2 && -n $3 ]]; then
-    mkdir -p "$py" && : >"$1/py/outlast/__init__.py" && : >"$py/__init__.py" && printf '%s\n' "$2" >"$py/agent.py" && printf '%s\n' "$3" >"$py/arrange.py" || return
-    boot='import sys; sys.path.insert(0, sys.argv.pop(1)); from outlast.sidecar import arrange; sys.exit(arrange.main(sys.argv[1:]))'
+  if (($3 > 0)); then
     for unchecked in '' unchecked; do
-      for python in /usr/bin/python3 python3 "$4"; do
-        "$python" -c 'import sys; sys.exit(sys.version_info < (3, 6))' 2>/dev/null || continue
-        status=0
-        "$python" -I -B -c "$boot" "$1/py" "$verb" "$host" "${@:6}" ${unchecked:+"$unchecked"} || status=$?
-        ((status == 4)) || return "$status"
-      done
+      status=0
+      ol_bring_run "$1/py" arrange "$2" "$verb" "$host" "${@:5}" ${unchecked:+"$unchecked"} || status=$?
+      ((status == 4 || status == 127)) || return "$status"
     done
   fi
   [[ $verb == arrange ]] || return 1
   # What a node is to hold for itself it can hold as a link, too.
-  [[ $9 == all ]] || set -- "${@:1:8}" none
-  ol_checkpoint_arrange "${@:6:4}" || {
+  [[ $8 == all ]] || set -- "${@:1:7}" none
+  ol_checkpoint_arrange "${@:5:4}" || {
     printf 'failed\t%s\tno room, or the shared file system does not answer\n' "$host"
     return 1
   }

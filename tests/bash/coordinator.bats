@@ -10,6 +10,13 @@ setup() {
   touch "$OUTLAST_RUN_DIR/tool/1.0/outlast/sidecar/coordinator.py"
 }
 
+# What is brought to the other nodes: an agent that consists of this LINE.
+the_agent() {
+  mkdir -p "$OUTLAST_LOCAL/py/outlast/sidecar"
+  printf '%s\n' "$1" >"$OUTLAST_LOCAL/py/outlast/sidecar/agent.py"
+  echo 'the disk' >"$OUTLAST_RUN_DIR/tool/1.0/outlast/sidecar/disk.py"
+}
+
 # Instead of Python: does TEXT. A `beat` is a sign of life.
 python() {
   printf '#!/bin/bash\nbeat() { date +%%s >"$OUTLAST_STATE/sidecar_beat"; }\n%s\n' "$1" >"$BATS_TEST_TMPDIR/python"
@@ -106,24 +113,27 @@ serves() {
 @test "coordinator: the agents are started on the other nodes, the token not among the words where the launcher carries it" {
   OUTLAST_HOSTS=(n1 n2 n3) OUTLAST_LAUNCHER='' OUTLAST_PYTHON=python3
   echo 4711 >"$OUTLAST_STATE/sidecar_port"
-  echo 'the agent' >"$OUTLAST_LOCAL/agent.py"
+  the_agent 'the agent'
   ol_environment_master() { echo 10.0.0.1; }
-  ol_sched_on_each() { printf '%s\n' "$2 $OUTLAST_AGENT_TOKEN" "${@:7:5}" >"$SCHED/agents"; }
+  ol_sched_on_each() { printf '%s\n' "$2 $OUTLAST_AGENT_TOKEN" "${@:7:4}" "${@:15}" >"$SCHED/agents"; }
   _ol_coordinator_agents
   until_true test -s "$SCHED/agents"
   wait "$OL_AGENTS_PID"
   [ "$(cat "$SCHED/agents")" = "n2,n3 $(cat "$OUTLAST_STATE/sidecar_token")
 
-the agent
 10.0.0.1
 4711
-$OUTLAST_LOCAL" ]
+$OUTLAST_LOCAL
+disk
+the disk
+agent
+the agent" ]
 }
 
 @test "coordinator: an agent knows its own host, whatever name a launcher hands on" {
   OUTLAST_HOSTS=(n1 n2) OUTLAST_LAUNCHER='' OUTLAST_PYTHON=python3
   echo 4711 >"$OUTLAST_STATE/sidecar_port"
-  echo "import sys; open('$SCHED/agents', 'w').write(sys.argv[3])" >"$OUTLAST_LOCAL/agent.py"
+  the_agent "import sys; open('$SCHED/agents', 'w').write(sys.argv[3])"
   ol_environment_master() { echo 10.0.0.1; }
   ol_sched_on_each() { HOSTNAME=n1 "${@:3}"; }
   _ol_coordinator_agents
@@ -134,7 +144,7 @@ $OUTLAST_LOCAL" ]
 @test "coordinator: agents that could not be started are tried again later, without nodes that are down" {
   OUTLAST_HOSTS=(n1 n2 n3) OUTLAST_LAUNCHER='' OUTLAST_PYTHON=python3
   echo 4711 >"$OUTLAST_STATE/sidecar_port"
-  echo 'the agent' >"$OUTLAST_LOCAL/agent.py"
+  the_agent 'the agent'
   echo n2 >"$SCHED/down"
   ol_environment_master() { echo 10.0.0.1; }
   ol_sched_on_each() { echo "$2" >>"$SCHED/agents"; }
@@ -151,8 +161,12 @@ $OUTLAST_LOCAL" ]
 @test "coordinator: an agent that is killed is started again on its node until it ends by itself" {
   OUTLAST_HOSTS=(n1 n2) OUTLAST_LAUNCHER='' OUTLAST_PYTHON=python3
   echo 4711 >"$OUTLAST_STATE/sidecar_port"
-  printf 'import os\nwith open("%s", "a+") as file:\n    file.write("x")\n    file.flush()\n    if file.tell() < 2:\n        os.kill(os.getpid(), 9)\n' \
-    "$BATS_TEST_TMPDIR/starts" >"$OUTLAST_LOCAL/agent.py"
+  the_agent "import os
+with open('$BATS_TEST_TMPDIR/starts', 'a+') as file:
+    file.write('x')
+    file.flush()
+    if file.tell() < 2:
+        os.kill(os.getpid(), 9)"
   ol_environment_master() { echo 10.0.0.1; }
   _ol_coordinator_agents
   wait "$OL_AGENTS_PID"

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from queue import Queue
 
-from outlast.sidecar import agent, transfer
+from outlast.sidecar import agent, disk, transfer
 from outlast.sidecar.judge import Part
 
 
@@ -18,7 +18,7 @@ def main(source: Path, into: Path) -> None:
     agent.tame()
     said: Queue[agent.Message] = Queue()
     name = source.name
-    listed, _ = agent.listing(str(source.parent), name)
+    listed, _ = disk.listing(str(source.parent), name)
     files = {path: Part("here", size, mtime_ns) for path, size, mtime_ns in listed}
     whole = transfer.Transfer(name, 1, f"{name}.1", ".incoming", files, 0.0)
     at_work = agent.Agent(agent.Place(str(into), str(source.parent), "step-", str(into)), said.put)
@@ -27,9 +27,10 @@ def main(source: Path, into: Path) -> None:
         share = transfer.share(whole, left["here"])
         rows = [[path, files[path].size, files[path].mtime_ns] for path in share]
         question = {"m": "copy", "id": 1, "name": name, "key": "none", "into": ".incoming", "files": rows}
-        at_work.take({**question, "hash": "xxh3_128" if agent.has_xxh3() else "blake2b", "rate": 0})
+        at_work.take({**question, "hash": "xxh3_128" if disk.has_xxh3() else "blake2b", "rate": 0})
         while (answer := said.get())["m"] != "done":
-            whole.copied.update({path: digest for path, _, digest in answer["files"]})
+            for path, _, digest in answer["files"]:
+                whole.has(path, digest)
         if "error" in answer:
             raise SystemExit(f"agent_copy: {answer}")
     seconds = time.monotonic() - begun

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from soak_trainer import metadata_of
 
-from outlast.sidecar import agent
+from outlast.sidecar import agent, disk
 
 ROOT = Path(__file__).parents[2]
 GENERATION = "000001"
@@ -224,7 +224,7 @@ def verify(top: Path) -> int:
     assert int(head[1]) == len(files)
     for row in manifest["list"]:
         content = (top / row["path"]).read_bytes()
-        made = agent.new_hash(manifest["algorithm"])
+        made = disk.new_hash(manifest["algorithm"])
         made.update(content)
         assert (len(content), made.hexdigest()) == (row["bytes"], row["hash"]), row["path"]
     assert int(head[2]) == sum(row["bytes"] for row in manifest["list"])

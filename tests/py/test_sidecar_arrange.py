@@ -9,10 +9,10 @@ import pytest
 
 from outlast.checkpoint import manifest
 from outlast.checkpoint.manifest import Item, Manifest
-from outlast.sidecar import agent, arrange
+from outlast.sidecar import arrange, disk
 
 PARTS = {f"__{rank}_0.distcp": os.urandom(3000 + rank) for rank in range(4)}
-CONTENT = {".metadata": b"names", "deep/data.bin": os.urandom(agent.SMALL + 5), **PARTS}
+CONTENT = {".metadata": b"names", "deep/data.bin": os.urandom(disk.SMALL + 5), **PARTS}
 HOSTS = "a.site,b.site"  # with two ranks each
 
 
@@ -40,7 +40,7 @@ def run(tmp_path: Path, top: Path, bring: str = "all", host: str = "b") -> int:
 
 def shown(tmp_path: Path, name: str = "step-40") -> Path:
     """The node's folder, which must show that checkpoint alone, with all its bytes."""
-    names = [name for name, _ in agent.checkpoints(str(tmp_path / "node"), "step-")]
+    names = [name for name, _ in disk.checkpoints(str(tmp_path / "node"), "step-")]
     assert names == [name]
     path = tmp_path / "node" / name
     assert {file: (path / file).read_bytes() for file in CONTENT} == CONTENT
@@ -52,11 +52,11 @@ def real(path: Path) -> set[str]:
     return {file for file in CONTENT if not path.is_symlink() and not (path / file).is_symlink()}
 
 
-def test_it_is_parsed_by_python_3_6_and_imports_only_the_agent() -> None:
+def test_it_is_parsed_by_python_3_6_and_imports_only_disk() -> None:
     text = Path(arrange.__file__).read_text()
     ast.parse(text, feature_version=(3, 6))
     assert [line for line in text.splitlines() if "outlast" in line and "import " in line and line[0] != " "] == [
-        "from outlast.sidecar import agent"
+        "from outlast.sidecar import disk"
     ]
 
 

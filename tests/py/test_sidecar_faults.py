@@ -5,6 +5,7 @@ Every time: it is said once, tried again, training and the coordinator notice no
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from faulty_fs import Faulty
 from sidecar_cluster import Cluster, wait_for
 
-from outlast.sidecar import agent
+from outlast.sidecar import disk
 
 pytestmark = pytest.mark.skipif(bool(faulty_fs.why_not()), reason=faulty_fs.why_not())
 
@@ -139,9 +140,9 @@ def test_writes_that_take_only_a_part_are_continued(one: Cluster, shared: Faulty
 def test_small_files_are_flushed_one_by_one_where_syncfs_asks_nobody(shared: Faulty, tmp_path: Path) -> None:
     (shared.path / "small").write_bytes(b"1")
     shared.fails("fsync EIO")
-    folder = agent.os.open(shared.path, agent.os.O_RDONLY)
+    folder = os.open(shared.path, os.O_RDONLY)
     try:
         with pytest.raises(OSError, match="Input/output"):
-            agent.flush(folder, [str(shared.path / "small")])
+            disk.flush(folder, [str(shared.path / "small")])
     finally:
-        agent.os.close(folder)
+        os.close(folder)

@@ -8,7 +8,7 @@ from sidecar_cluster import verify
 
 from outlast.checkpoint import manifest
 from outlast.checkpoint.manifest import Item, Manifest
-from outlast.sidecar import agent, publish
+from outlast.sidecar import disk, publish
 
 FILES = {"a": b"one", "sub/b": b"two"}
 
@@ -37,7 +37,7 @@ def commit(run: Path, name: str = "step-20", files: dict[str, bytes] = FILES, ge
     into = incoming(run, name, files)
     hashes = {}
     for path, content in files.items():
-        made = agent.new_hash("blake2b")
+        made = disk.new_hash("blake2b")
         made.update(content)
         hashes[path] = made.hexdigest()
     step = int(name.removeprefix("step-"))

@@ -1,7 +1,7 @@
 """Before a launch, on one node: its folder of checkpoints shows the chosen one, and no other.
 
-Runs with agent.py beside it, brought to the node, on whatever Python 3.6 or newer is there, and imports nothing else of
-outlast. Either of
+It runs with disk.py beside it, brought to the node, on whatever Python 3.6 or newer is there, and imports nothing
+else of outlast. Either of
 
     arrange HOST SOURCE FOLDER PREFIX BRING HOSTS RANKS_PER_NODE [unchecked]
     check   HOST SOURCE PATH
@@ -22,12 +22,15 @@ import os
 import re
 import shutil
 import stat
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, List, NamedTuple, Set, Tuple
 
-from outlast.sidecar import agent
+if __name__ == "__main__":  # -I has left out the folder that holds outlast
+    sys.path.insert(0, os.path.abspath(__file__).rsplit(os.sep, 3)[0])
 
-MANIFEST = "MANIFEST.json"
+from outlast.sidecar import disk
+
 ARRIVING = ".arriving"  # not a checkpoint's name, so out of the trainer's sight
 UNUSED = ".unused"
 THREADS = 4
@@ -51,17 +54,17 @@ class Source:
     def __init__(self, top: str) -> None:
         self.top = top
         self.name = os.path.basename(top)
-        with open(os.path.join(top, MANIFEST), "rb") as file:
+        with open(os.path.join(top, disk.MANIFEST), "rb") as file:
             self.text = file.read()
         try:
             told = json.loads(self.text.decode("utf-8", "surrogateescape"))
             self.algorithm = str(told.get("algorithm", ""))
             self.items = [Item(str(r["path"]), int(r["bytes"]), str(r.get("hash", ""))) for r in told["list"]]
         except (ValueError, KeyError, TypeError, AttributeError) as err:
-            raise BadError(MANIFEST, "cannot be read: {}".format(err))
+            raise BadError(disk.MANIFEST, "cannot be read: {}".format(err))
         for item in self.items:
-            if not agent.is_inside(item.path):
-                raise BadError(MANIFEST, "names a path outside")
+            if not disk.is_inside(item.path):
+                raise BadError(disk.MANIFEST, "names a path outside")
         # What the trainer wrote as a file lies in a folder of its name.
         self.is_file = [item.path for item in self.items] == [self.name]
 
@@ -73,7 +76,7 @@ class Source:
 def new_hash(source: Source) -> Any:
     """A hash object. Raises: NoHashError."""
     try:
-        return agent.new_hash(source.algorithm)
+        return disk.new_hash(source.algorithm)
     except ValueError:
         raise NoHashError
 
@@ -91,10 +94,10 @@ def has(path: str, item: Item, source: Source) -> bool:
 
 def digest_of(path: str, digest: Any) -> str:
     """The hash of a file, in hex. Raises: OSError."""
-    room = memoryview(bytearray(agent.PIECE))
+    room = memoryview(bytearray(disk.PIECE))
     with open(path, "rb", buffering=0) as file:
         while True:
-            count = agent.read_full(file, room)
+            count = disk.read_full(file, room)
             if not count:
                 return str(digest.hexdigest())
             digest.update(room[:count])
@@ -136,7 +139,7 @@ class Wish:
 def clear(folder: str, prefix: str, name: str) -> None:
     """Out of the trainer's sight with all checkpoints but that one; the last is kept for a look."""
     os.makedirs(folder, exist_ok=True)
-    for other, _ in agent.checkpoints(folder, prefix):
+    for other, _ in disk.checkpoints(folder, prefix):
         if other != name:
             remove(os.path.join(folder, UNUSED))
             os.rename(os.path.join(folder, other), os.path.join(folder, UNUSED))
@@ -178,7 +181,7 @@ def arrange(source: Source, folder: str, wish: Wish, unchecked: bool) -> Tuple[i
         os.makedirs(os.path.dirname(inside(item)), exist_ok=True)
         os.symlink(source.path(item), inside(item))
     if not source.is_file:
-        with open(os.path.join(work, MANIFEST), "wb") as file:
+        with open(os.path.join(work, disk.MANIFEST), "wb") as file:
             file.write(source.text)
     os.rename(work, shown)
     return len(kept), len(wanted), len(links)
@@ -210,20 +213,20 @@ def copy(source: Source, items: List[Item], inside: Callable[[Item], str], unche
         os.makedirs(os.path.dirname(inside(item)), exist_ok=True)
 
     def some(mine: List[Item]) -> None:
-        copier = agent.Copier("blake2b" if unchecked or not source.algorithm else source.algorithm, lambda count: None)
+        copier = disk.Copier("blake2b" if unchecked or not source.algorithm else source.algorithm, lambda count: None)
         try:
             for item in mine:
                 one(copier, item)
         finally:
             copier.close()
 
-    def one(copier: agent.Copier, item: Item) -> None:
+    def one(copier: disk.Copier, item: Item) -> None:
         try:
             info = os.stat(source.path(item))
             digest = copier.copy(source.path(item), inside(item), item.size, info.st_mtime_ns)
         except FileNotFoundError:
             raise BadError(item.path, "is missing")
-        except agent.Changed:
+        except disk.Changed:
             raise BadError(item.path, "has not its {} bytes".format(item.size))
         if item.hash and not unchecked and digest != item.hash:
             raise BadError(item.path, "has another hash")
@@ -263,3 +266,7 @@ def main(words: List[str]) -> int:
         say("failed", host, err)
         return 1
     return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

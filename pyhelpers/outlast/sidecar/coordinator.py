@@ -12,27 +12,24 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from outlast.checkpoint import manifest
 from outlast.checkpoint.format import Scene
 from outlast.checkpoint.listing import Snapshot
 from outlast.checkpoint.manifest import Item, Manifest
-from outlast.sidecar import agent, judge, publish, retain
-from outlast.sidecar.agent import Message
+from outlast.sidecar import disk, judge, publish, retain
 from outlast.sidecar.child import Child
-from outlast.sidecar.crew import Crew, start_agent
+from outlast.sidecar.crew import Crew, keep_agent, start_agent
 from outlast.sidecar.judge import Entry, Facts, Files, Part, Rules, Verdict
 from outlast.sidecar.pages import Pages, Reading
+from outlast.sidecar.room import Room
 from outlast.sidecar.settings import Ranks, Settings, State
 from outlast.sidecar.transfer import Journal, Mover, Transfer, begin
 
 GRACE_S = 60.0  # a node that was never there is waited for as long, by a checkpoint that can do without it
 GONE_S = 15.0  # a node that was there is waited for as long when nobody writes any more
 STALL_S = 60.0
-ROOM = 2  # a node's disk shall have room for so many more checkpoints
-LOCAL = 2  # newest durable ones that a node keeps, however full its disk is
 LINKED = 3  # newest checkpoints that wait, linked aside, while the shared file system takes none
 
 
@@ -64,15 +61,12 @@ class Coordinator:
         self.pages = Pages(self.crew)
         self.known: dict[str, tuple[str, Facts]] = {}
         self.torn: dict[str, tuple[str, ...]] = {}
-        self.room_s: dict[str, float] = {}
-        self.is_small = False  # what checkpoints may take of a node's memory
-        self.sizes: dict[str, int] = {}  # of the largest checkpoint of each host
+        self.room = Room(self.crew, self.state, settings.memory, self._warn)
         self.passed: set[str] = set()
         self.warned: set[str] = set()
         self.child: Child | None = None
         self.is_committing = False
         self.child_end: Callable[[Child], None] = lambda child: None
-        self.kept = [self.state.durable_step()]
         self.looked_s = 0.0
         self.drained = ""
         self.repaired = False
@@ -108,7 +102,7 @@ class Coordinator:
             self.transfers, self.current, self.torn, self.passed = {}, None, {}, set()
             self.ranks = len(hosts) * s.ranks_per_node
             self.known = {}
-            self.kept = [self.state.durable_step()]  # it may be an older one than before
+            self.room.begin()
             self.pages.forget()
         return Rules(s.complete, s.quiet_s, s.sharded, hosts or s.hosts[:1], s.ranks_per_node)
 
@@ -144,7 +138,7 @@ class Coordinator:
         return found
 
     def _remember(self, found: dict[str, dict[str, Entry]], name: str, files: dict[str, tuple[Part, str]]) -> None:
-        step = agent.step_of(name, self.settings.prefix)
+        step = disk.step_of(name, self.settings.prefix)
         for path, (part, _) in files.items():
             if part.host in self.crew.views and self.crew.views[part.host].looked_s:
                 continue
@@ -207,7 +201,7 @@ class Coordinator:
             transfer = self.transfers.get(verdict.name)
             if transfer is None:
                 self._seen(verdict.step)
-                self._weigh(verdict.name)
+                self.room.weigh(verdict.name)
                 self.transfers[verdict.name] = begin(
                     verdict, self.attempt, self.settings.generation, self.journal, self.crew.hash()
                 )
@@ -222,7 +216,7 @@ class Coordinator:
             if transfer.step not in newest and transfer is not self.current:
                 self.passed.add(name)  # its links would keep the node's disk full
                 del self.transfers[name]
-                self._forget()
+                self.room.forget(self._keys())
             elif transfer.step <= durable or transfer.withdrawn:
                 self.mover.cancel(transfer)
                 del self.transfers[name]
@@ -363,49 +357,13 @@ class Coordinator:
 
     def _tidy(self, step: int) -> None:
         """Remove links aside of what is not on its way, and old local checkpoints."""
-        self.kept.append(step)
+        self.room.durable(step)
         self.transfers = {name: transfer for name, transfer in self.transfers.items() if transfer.step > step}
-        self.journal.forget({transfer.key for transfer in self.transfers.values()})
-        self._forget()
+        self.journal.forget(self._keys())
+        self.room.forget(self._keys())
 
-    def _forget(self) -> None:
-        keep = sorted(transfer.key for transfer in self.transfers.values())
-        for host in self.crew.present():
-            self.crew.ask(host, {"m": "forget", "keep": keep, "remove": []}, lambda host, message: None)
-
-    def _weigh(self, name: str) -> None:
-        """How much of a host a checkpoint takes, to know what the next one will."""
-        for host, view in self.crew.views.items():
-            if (entry := view.entries.get(name)) is not None:
-                self.sizes[host] = max(_bytes(entry), self.sizes.get(host, 0))
-
-    def _make_room(self) -> None:
-        """Now and then: let nodes whose disks fill remove what is durable and old."""
-        for host in self.crew.present():
-            view = self.crew.views.get(host)
-            if view is None or not view.old or time.time() - self.room_s.get(host, 0) < 2:
-                continue
-            self.room_s[host] = time.time()
-            size = max(map(_bytes, view.entries.values()), default=0)
-            question: Message = {"m": "forget", "keep": sorted(t.key for t in self.transfers.values())}
-            question |= self._memory(host, size) if self.settings.memory else {"remove": view.old, "need": ROOM * size}
-            self.crew.ask(host, question, lambda host, message: None)
-
-    def _memory(self, host: str, size: int) -> Message:
-        """What has to go, as soon as it may: what lies in memory is in training's way until it is gone."""
-        need, most = ROOM * max(size, self.sizes.get(host, 0)), self.settings.memory
-        if need > most and not self.is_small:
-            self.is_small = True
-            self._warn("memory", f"checkpoint.memory_gib holds less than {ROOM} checkpoints of {host}")
-        # Ranks read the one they resume from until the first of their own is there.
-        remove = [name for name in self.crew.views[host].old if size or name != self.state.parent()]
-        return {"remove": remove, "need": need, "most": most}
-
-    def _above(self) -> int:
-        """Steps up to this one are of no interest on a node any more. In memory that is every durable one."""
-        if self.settings.memory:
-            return self.kept[-1]
-        return self.kept[-LOCAL] - 1 if len(self.kept) >= LOCAL else -1
+    def _keys(self) -> set[str]:
+        return {transfer.key for transfer in self.transfers.values()}
 
     # ── the loop ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -419,7 +377,7 @@ class Coordinator:
         now = time.time()
         if now - self.looked_s > (0.2 if over else min(1.0, self.settings.look_s)):
             self.looked_s = now
-            self.crew.look(self._above())
+            self.crew.look(self.room.above())
         if not self.repaired:
             if self.child is None:
                 self._repair()
@@ -429,7 +387,7 @@ class Coordinator:
         verdicts = self._judged(ranks, rules) if is_due else []
         self._accept(verdicts)
         self._move(over)
-        self._make_room()
+        self.room.make(self._keys())
         if over and wanted != self.drained and is_due >= is_fresh:
             self._end_drain(wanted, ranks, verdicts)
 
@@ -484,9 +442,8 @@ class Coordinator:
         s = self.settings
         if (self.agent is None or self.agent.poll() is not None) and time.time() - self.agent_s > 1:
             self.agent_s = time.time()
-            text = s.local / "agent.py"
             words = ["127.0.0.1", str(self.crew.port), s.hosts[0], str(s.local), str(s.ckpt_dir), s.prefix]
-            self.agent = start_agent(text, sys.executable, [*words, str(s.durable)], self.token)
+            self.agent = start_agent(s.local, sys.executable, [*words, str(s.durable)], self.token)
 
     def run(self) -> None:
         """Until our parent or the job's folder is gone."""
@@ -497,10 +454,6 @@ class Coordinator:
             if time.time() - beat_s > 1:
                 beat_s = time.time()
                 self.state.write("sidecar_beat", f"{int(beat_s)}\n")
-
-
-def _bytes(entry: Entry) -> int:
-    return sum(size for size, _ in entry.files.values())
 
 
 def main(environ: dict[str, str]) -> None:
@@ -515,6 +468,5 @@ def main(environ: dict[str, str]) -> None:
     settings = settings_module.from_env(environ)
     if os.getppid() != settings.parent_pid:
         return  # it died while we woke up: another one may be at work already, at the same port
-    text = Path(agent.__file__).read_text()
-    (settings.local / "agent.py").write_text(text)
+    keep_agent(settings.local)
     Coordinator(settings, environ["OUTLAST_AGENT_TOKEN"]).run()

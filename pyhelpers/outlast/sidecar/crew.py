@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from outlast.sidecar import agent
+from outlast import rundir
+from outlast.sidecar import agent, disk
 from outlast.sidecar.agent import Message
 from outlast.sidecar.judge import Entry
 from outlast.sidecar.settings import short
@@ -22,6 +23,7 @@ PING_S = 5.0
 SILENT_S = 20.0
 HELLO_S = 10.0
 QUEUE_MAX = 64 << 20
+HERE = "py/outlast/sidecar"  # in a node's folder, what was brought to it
 
 Answer = Callable[[str, Message], None]  # host, message
 
@@ -259,11 +261,23 @@ def _listen(address: str, port: int) -> socket.socket:
     raise OSError(f"no port at {address}")
 
 
-def start_agent(text: Path, python: str, words: list[str], token: str) -> "subprocess.Popen[Any]":
+def keep_agent(local: Path) -> None:
+    """The agent's code lies on this node, as lib/bring.sh lays it. Raises: OSError."""
+    folder = local / HERE
+    for part in (folder.parent.parent, folder.parent, folder):  # not `local`: without that the job is over
+        part.mkdir(mode=0o700, exist_ok=True)
+    for part in (folder.parent, folder):
+        (part / "__init__.py").touch()
+    for module in (disk, agent):
+        text = Path(str(module.__file__))
+        rundir.write(folder / text.name, text.read_text(), 0o600)  # an agent may be reading the one that is there
+
+
+def start_agent(local: Path, python: str, words: list[str], token: str) -> "subprocess.Popen[Any]":
     """This node's own agent. Its folder, code and interpreter are this node's."""
     # -I: nothing of the user's environment; PYTHONPATH may point into a file system that hangs.
     return subprocess.Popen(
-        [python, "-I", str(text), *words],
+        [python, "-I", "-B", str(local / HERE / "agent.py"), *words],
         env={"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "OUTLAST_AGENT_TOKEN": token},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -15,7 +15,7 @@ from pathlib import Path
 from outlast import ledger, rundir
 from outlast.checkpoint import flags, manifest, retention, shelf, used
 from outlast.checkpoint.retention import AT_LEAST, Decision, Held, Policy
-from outlast.sidecar import agent, publish
+from outlast.sidecar import disk, publish
 
 KEPT = ".kept"
 
@@ -54,7 +54,7 @@ def prune(run: Run, policy: Policy, reading: Collection[int] = ()) -> list[str]:
 def _held(run: Run, policy: Policy, reading: Collection[int]) -> list[Held]:
     found = {}
     for path in run.durable.iterdir():
-        step = agent.step_of(path.name, run.prefix)
+        step = disk.step_of(path.name, run.prefix)
         if step >= 0 and manifest.paper(path).exists():
             found[path] = step
     if len(found) <= policy.newest:

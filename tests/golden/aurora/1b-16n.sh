@@ -142,7 +142,7 @@ main() {
 # What follows: the parts of main; this job and its site; the tools, a file each ("# lib/NAME.sh -"):
 #   an attempt   attempt nodes pins watch stop ending decide guard successor settle
 #   watchdog     hang cadence stacks
-#   beside it    deadline pulse courier hook coordinator checkpoint stage progress lease run history ledger
+#   beside it    deadline pulse courier hook coordinator checkpoint stage bring progress lease run history ledger
 #   below them   environment shim mail report py bounded log scheduler/pbs
 
 # lib/main.sh - the parts of a job's story, in the order in which main tells them
@@ -270,13 +270,16 @@ ol_site_env() {
 # Needs    log, bounded, ledger, history, checkpoint, attempt, decide, mail, successor
 
 # lib/coordinator.sh - the Python that makes checkpoints durable (docs/sidecar.md), started, watched, listened to
-# Needs    log, bounded, ledger, checkpoint, environment, nodes, py
+# Needs    log, bounded, bring, ledger, checkpoint, environment, nodes, py
 
 # lib/checkpoint.sh - checkpoints: node-local while training, durable beside it
 # Needs    log, bounded, ledger, py, hook
 
 # lib/stage.sh - the chosen checkpoint, and no other, in sight of the trainer on every node
-# Needs    log, bounded, ledger, mail, checkpoint, attempt, py
+# Needs    log, bounded, bring, ledger, mail, checkpoint, attempt, py
+
+# lib/bring.sh - Python for other nodes, brought there as words of a launcher's command line
+# Needs    bounded
 
 # lib/progress.sh - which step the trainer has reached, read from its log
 # Needs    bounded

@@ -1,0 +1,292 @@
+"""What is done with files on a node: listed, hashed, copied, flushed.
+
+It is brought to the node with agent.py or arrange.py, for whatever Python 3.6 or newer is there, and imports nothing
+of outlast.
+"""
+
+import contextlib
+import errno
+import hashlib
+import os
+import stat
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Tuple
+
+PIECE = 1 << 20  # it is read, hashed and written while it is in the cache of a core
+SMALL = 1 << 20  # smaller files are copied several at once, and flushed together
+FUSE = 0x65735546  # FUSE_SUPER_MAGIC, linux/magic.h
+BESIDE = 100  # plain files around the checkpoints: `latest`, a tracker
+MANIFEST = "MANIFEST.json"
+LEFT_OUT = (MANIFEST, MANIFEST + ".new")  # outlast's own
+
+File = Tuple[str, int, int]  # path in the checkpoint, bytes, time of the last change in ns
+
+
+class Changed(Exception):
+    """The trainer has changed or removed a file while it was copied."""
+
+
+def is_inside(path: str) -> bool:
+    """Does a relative path stay below the folder that it is relative to?"""
+    return bool(path) and not path.startswith("/") and "\0" not in path and ".." not in path.split("/")
+
+
+def step_of(name: str, prefix: str) -> int:
+    """The step in a checkpoint's name; -1: it is none."""
+    if not name.startswith(prefix):
+        return -1
+    digits = ""
+    for letter in name[len(prefix) :]:
+        if letter not in "0123456789":
+            break
+        digits += letter
+    return int(digits) if digits else -1
+
+
+def listing(root: str, name: str) -> Tuple[List[File], int]:
+    """The regular files of a checkpoint, sorted, and when anything in it changed last (ns).
+
+    A checkpoint that is a file has itself as its only file. A link to a file counts as that file; one to a folder as
+    nothing.
+    """
+    top = os.path.join(root, name)
+    info = os.lstat(top)
+    if stat.S_ISLNK(info.st_mode):
+        return [], 0
+    if not stat.S_ISDIR(info.st_mode):
+        return [(name, info.st_size, info.st_mtime_ns)], info.st_mtime_ns
+    files: List[File] = []
+    newest = info.st_mtime_ns
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        with os.scandir(os.path.join(top, folder)) as entries:
+            for entry in entries:
+                if not folder and entry.name in LEFT_OUT:
+                    continue
+                path = folder + entry.name
+                try:
+                    info = entry.stat()
+                except FileNotFoundError:
+                    continue  # a link to nothing, or just removed
+                newest = max(newest, entry.stat(follow_symlinks=False).st_mtime_ns)
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(path + "/")
+                elif stat.S_ISREG(info.st_mode):
+                    files.append((path, info.st_size, info.st_mtime_ns))
+    return sorted(files), newest
+
+
+def checkpoints(root: str, prefix: str) -> Iterator[Tuple[str, int]]:
+    """Name and step of what looks like a checkpoint."""
+    try:
+        names = os.listdir(root)
+    except FileNotFoundError:
+        return
+    for name in names:
+        step = step_of(name, prefix)
+        if step >= 0:
+            yield name, step
+
+
+def plain_files(root: str, prefix: str) -> List[File]:
+    """Those of the folder that are no checkpoints: a file that says which is the latest. Not all of too many."""
+    found: List[File] = []
+    try:
+        with os.scandir(root) as entries:
+            for entry in entries:
+                if step_of(entry.name, prefix) < 0 and not entry.name.startswith(".") and len(found) < BESIDE:
+                    info = entry.stat(follow_symlinks=False)
+                    if stat.S_ISREG(info.st_mode):
+                        found.append((entry.name, info.st_size, info.st_mtime_ns))
+    except FileNotFoundError:
+        pass  # just removed
+    return sorted(found)
+
+
+def taken(*folders: str) -> int:
+    """The bytes of all files below these folders, each once: some are links to others."""
+    found: Dict[Tuple[int, int], int] = {}
+    for folder in folders:
+        for top, _, names in os.walk(folder):
+            for name in names:
+                with contextlib.suppress(OSError):  # just removed
+                    info = os.lstat(os.path.join(top, name))
+                    found[info.st_dev, info.st_ino] = info.st_blocks * 512
+    return sum(found.values())
+
+
+def link(origin: str, aside: str) -> None:
+    """A second name for the file, of the file that has the first one now. Raises: OSError."""
+    if os.path.islink(origin):
+        return
+    try:
+        if os.path.samestat(os.stat(origin), os.lstat(aside)):
+            return
+        os.unlink(aside)  # the trainer wrote it anew
+    except FileNotFoundError:
+        pass
+    os.makedirs(os.path.dirname(aside), mode=0o700, exist_ok=True)
+    os.link(origin, aside)
+
+
+def has_xxh3() -> bool:
+    """Has this Python the fast hash?"""
+    try:
+        import xxhash  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def new_hash(name: str) -> Any:
+    """A hash object, as in outlast/checkpoint/hashing.py. Raises: ValueError: this Python has it not."""
+    if name == "blake2b":
+        return hashlib.blake2b(digest_size=32)
+    if name == "xxh3_128" and has_xxh3():
+        import xxhash
+
+        return xxhash.xxh3_128()
+    raise ValueError("this Python has no " + name)
+
+
+def write_all(fd: int, piece: memoryview, at: int) -> None:
+    """Write all of it at that place: a write may take only a part."""
+    while len(piece):
+        done = os.pwrite(fd, piece, at)
+        if done <= 0:
+            raise OSError(errno.EIO, "write took nothing")
+        at += done
+        piece = piece[done:]
+
+
+def read_full(source: BinaryIO, into: memoryview) -> int:
+    """How many bytes were read: fewer than there is room for only at the end of the file."""
+    got = 0
+    while got < len(into):
+        count = source.readinto(into[got:])  # type: ignore[attr-defined]
+        if not count:
+            break
+        got += count
+    return got
+
+
+class Copier:
+    """Copies files and hashes them as they pass; `gate(bytes)` is asked before each piece and may wait or raise."""
+
+    def __init__(self, algorithm: str, gate: Callable[[int], None]) -> None:
+        self.algorithm = algorithm
+        self._gate = gate
+        self._buffers = [bytearray(PIECE) for _ in range(3)]
+        self._hasher = ThreadPoolExecutor(1)
+        self._writer = ThreadPoolExecutor(1)
+
+    def copy(self, source: str, dest: str, size: int, mtime_ns: int) -> str:
+        """The hash of the copy, in hex. Of what lies there already is kept what is the same.
+
+        Raises: Changed: the source is not what was listed; OSError; what the gate raises.
+        """
+        with open(source, "rb", buffering=0) as file:
+            self._check(file, size, mtime_ns)
+            fd = os.open(dest, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
+            try:
+                digest = self._small(file, fd, size) if size <= SMALL else self._big(file, fd, size)
+                if os.fstat(fd).st_size != size:
+                    os.ftruncate(fd, size)
+                if size > SMALL:
+                    os.fsync(fd)
+            finally:
+                os.close(fd)
+            self._check(file, size, mtime_ns)
+        return digest
+
+    @staticmethod
+    def _check(file: BinaryIO, size: int, mtime_ns: int) -> None:
+        info = os.fstat(file.fileno())
+        if info.st_size != size or info.st_mtime_ns != mtime_ns:
+            raise Changed("changed while it was copied")
+
+    def _small(self, file: BinaryIO, fd: int, size: int) -> str:
+        self._gate(size)
+        room = bytearray(size)
+        if read_full(file, memoryview(room)) != size:
+            raise Changed("ended early")
+        digest = new_hash(self.algorithm)
+        digest.update(room)
+        write_all(fd, memoryview(room), 0)
+        return str(digest.hexdigest())
+
+    def _big(self, file: BinaryIO, fd: int, size: int) -> str:
+        digest = new_hash(self.algorithm)
+        have = os.fstat(fd).st_size
+        at = 0
+        busy: List[Future[Any]] = []
+        turn = 0
+        try:
+            while at < size:
+                self._gate(min(PIECE, size - at))
+                # Three buffers in turn: one is read while the one before is hashed and written.
+                room = memoryview(self._buffers[turn % 3])[: min(PIECE, size - at)]
+                turn += 1
+                if read_full(file, room) != len(room):
+                    raise Changed("ended early")
+                for future in busy:
+                    future.result()
+                busy = [self._hasher.submit(digest.update, room)]
+                if at + len(room) <= have and os.pread(fd, len(room), at) == room:
+                    pass  # from an earlier try
+                else:
+                    have = 0
+                    busy.append(self._writer.submit(write_all, fd, room, at))
+                at += len(room)
+            for future in busy:
+                future.result()
+        finally:
+            for future in busy:  # nobody may write to the file any more when it is closed
+                future.exception()
+        return str(digest.hexdigest())
+
+    def close(self) -> None:
+        """End its threads."""
+        self._hasher.shutdown()
+        self._writer.shutdown()
+
+
+def flush(folder: int, paths: List[str]) -> None:
+    """What was written below the open folder is on its disk. Raises: OSError.
+
+    One syncfs for all of it where the kernel tells of errors: since 5.8, for a folder opened before the writes.
+    """
+    if paths:
+        try:
+            release = tuple(int(word) for word in os.uname().release.split("-")[0].split(".")[:2])
+        except ValueError:
+            release = (0, 0)
+        if release < (5, 8) or not _syncfs(folder):
+            with ThreadPoolExecutor(16) as pool:
+                for _ in pool.map(sync, paths):
+                    pass
+    os.fsync(folder)
+
+
+def _syncfs(fd: int) -> bool:
+    """Did the kernel ask the file system to write all that it has? Those in user space (FUSE) it does not ask."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    kind = ctypes.create_string_buffer(256)  # struct statfs begins with it, a long
+    if not hasattr(libc, "syncfs") or libc.fstatfs(fd, kind) or ctypes.c_long.from_buffer(kind).value == FUSE:
+        return False
+    if libc.syncfs(fd):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return True
+
+
+def sync(path: str) -> None:
+    """A file, or a folder's list of names, is on its disk. Raises: OSError."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
