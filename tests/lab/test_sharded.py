@@ -72,26 +72,6 @@ SLOW = ("checkpoint.bandwidth_mib_s=1", "checkpoint.max_writers=1")
 SIZE = 2_500_000
 
 
-@pytest.mark.only("slurm", "a dead sister is found by PBS after minutes")
-@pytest.mark.hosts(5)
-def test_a_node_is_lost_in_mid_copy_and_its_place_is_taken_by_one_that_has_nothing(lab: Lab) -> None:
-    render(lab, *SLOW, "successor=launch", steps=260, every=60, size=SIZE)
-    job = lab.submit()
-    lab.wait_event("checkpoint_durable")
-    copied = lab.wait_event("checkpoint_local", step=120)["step"]
-    dead = lab.host_of(job, 3)  # the last to be copied from
-    lab.command("off", dead)
-    successor = lab.successor(job)
-    again = lab.wait_event("launched", lab.detected_s, job=successor)
-    assert dead not in lab.hosts(again)
-    assert again["step"] == 60
-    assert any(dead in torn["why"] for torn in lab.events("checkpoint_torn", step=copied))
-    lab.finish()
-    assert lab.endings()[-1] == "done"
-    lab.assert_resumed()
-    assert durable(lab)[-1] == 240
-
-
 def test_the_deadline_comes_in_mid_copy_and_the_rest_is_copied_behind_it(lab: Lab) -> None:
     render(lab, *SLOW, "deadline.train_at_most_s=12", steps=100, every=40, size=SIZE)
     job = lab.submit()

@@ -1,21 +1,79 @@
-"""Training with torch on several hosts: FSDP over gloo, checkpoints by torch.distributed.checkpoint."""
+"""Training with torch on several hosts: FSDP over gloo, checkpoints by torch.distributed.checkpoint on their disks."""
 
 from __future__ import annotations
 
 import pytest
 import torch_job
-from harness import Lab
+from harness import Lab, wait_for
+
+# So slow that a checkpoint of this size is under way for some seconds.
+SLOW = ("checkpoint.bandwidth_mib_s=1", "checkpoint.max_writers=1")
+SIZE = "--size 2000000 --step-s 0.05"
+
+
+def assert_each_step_has_one_loss(lab: Lab, steps: int) -> None:
+    """Whatever was made twice came out the same: each launch has loaded exactly what was saved."""
+    losses = torch_job.losses(lab)
+    assert sorted(losses) == list(range(1, steps + 1))
+    assert {len(found) for found in losses.values()} == {1}, losses
+
+
+def part(lab: Lab, job: str, host: int, step: int) -> str:
+    """What is on a host of its rank's part: bytes, name."""
+    look = f"find /mnt/bb /tmp /dev/shm -path '*/checkpoints/step-{step}/*.distcp' -printf '%s %f\\n' 2>/dev/null"
+    return lab.root(lab.host_of(job, host), "bash", "-c", look, check=False).strip()
 
 
 @pytest.mark.torch
-def test_a_rank_that_dies_is_relaunched_where_all_were(lab: Lab) -> None:
-    lab.faults({"kind": "kill", "rank": 2, "step": 30, "once": "killed"})
-    torch_job.render(lab, words="--every 20", steps=60)
-    job = lab.submit()
+@pytest.mark.seldom
+def test_the_deadline_comes_in_mid_copy_and_then_a_rank_is_killed_in_mid_save(lab: Lab) -> None:
+    torch_job.render(lab, *SLOW, "checkpoint.stage_in=own-shards", words=f"--every 40 --async-save {SIZE}", steps=480)
+    first = lab.submit()
+    lab.wait_event("checkpoint_local", 90)
+    lab.end_in(first, 60)  # all of it is margin
+    ended = lab.wait_event("ended", 60)
+    assert ended["class"] == "walltime"
+    job = lab.successor(first)
+    again = lab.wait_event("launched", 120, job=job)
+    (written,) = lab.events("checkpoint_durable", job=first, step=again["step"])
+    assert written["t"] > ended["t"]
+    assert again["step"] == max(event["step"] for event in lab.events("checkpoint_local", job=first))
+
+    torn = again["step"] + 80
+    lab.faults({"kind": "slow_save", "rank": 2, "step": torn, "once": "stuck"})
+    wait_for((lab.on_disk(lab.project) / "stuck").exists, 120, "the middle of a save")
+    assert part(lab, job, 2, torn) == "10 __2_0.distcp"
+    lab.root(lab.host_of(job, 2), "pkill", "-KILL", "-f", f"^[^ ]*python -u {torch_job.TRAINER}")
+    third = lab.wait_event("launched", 60, job=job, attempt=2)
+    assert not lab.events("checkpoint_durable", step=torn)
+    assert again["step"] <= third["step"] < torn
     lab.finish()
-    assert lab.endings() == ["crash", "done"]
+    assert lab.endings() == ["walltime", "crash", "done"]
     lab.assert_resumed()
-    losses = torch_job.losses(lab)
-    assert sorted(losses) == list(range(1, 61))
-    assert {len(found) for found in losses.values()} == {1}
-    assert sum(lab.log(job).count(f"step: {step:2}  ") for step in losses) > 60  # some steps were made twice
+    assert_each_step_has_one_loss(lab, 480)
+    folder = lab.folder / "checkpoints/step-480"
+    assert {path.name for path in folder.iterdir()} == {
+        ".metadata",
+        "MANIFEST.json",
+        *(f"__{n}_0.distcp" for n in range(4)),
+    }
+
+
+@pytest.mark.torch
+@pytest.mark.only("slurm", "a dead sister is found by PBS after minutes")
+@pytest.mark.hosts(5)
+def test_a_host_is_lost_in_mid_copy_and_one_that_has_nothing_takes_its_place(lab: Lab) -> None:
+    torch_job.render(lab, *SLOW, "successor=launch", words=f"--every 80 {SIZE}", steps=320)
+    job = lab.submit()
+    lab.wait_event("checkpoint_durable", 120)
+    copied = lab.wait_event("checkpoint_local", step=160)["step"]
+    dead = lab.host_of(job, 3)  # the last to be copied from
+    lab.command("off", dead)
+    again = lab.wait_event("launched", lab.detected_s, job=lab.successor(job))
+    assert dead not in lab.hosts(again)
+    assert again["step"] == 80
+    assert any(dead in torn["why"] for torn in lab.events("checkpoint_torn", step=copied))
+    lab.finish()
+    assert lab.endings()[-1] == "done"
+    lab.assert_resumed()
+    assert_each_step_has_one_loss(lab, 320)
