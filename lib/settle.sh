@@ -61,6 +61,7 @@ _ol_settle_finish() {
   ol_log_info "finished"
   ol_hook_finish "$(_ol_settle_left)"
   ol_mail_send finished "finished" "The run is finished; its last checkpoint is $OUTLAST_RUN_DIR/checkpoints/$OUTLAST_CKPT_PREFIX$durable"
+  ol_checkpoint_empty # no job comes any more that would do it later
 }
 
 # Somebody may cancel the job while it drains: then its successor must go as well.

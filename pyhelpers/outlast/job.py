@@ -19,6 +19,7 @@ class Checkpoint:
     keep: int = 3
     keep_best: int = 1
     keep_every: int = 0
+    grace_s: int = 3600  # what is not kept can be had back for so long
     on_durable: tuple[str, ...] = schema.words()
     on_durable_every: int = 1
     on_durable_limit_s: int = 600

@@ -191,7 +191,7 @@ def _after(run: Run, event: Event) -> Run:
             return _with_job(run, event, attempts=max(event.attempt, 1), attempt_end="")
         case "first_step" | "progress" | "checkpoint_local":
             return _with_step(run, event)
-        case "checkpoint_durable" | "rolled_back" | "quarantined":
+        case "checkpoint_durable" | "rolled_back" | "quarantined" | "restored":
             return _with_durable(run, event)
         case "ended":
             return _ended(run, event)
@@ -233,7 +233,7 @@ def _with_step(run: Run, event: Event) -> Run:
 
 
 def _with_durable(run: Run, event: Event) -> Run:
-    step = event.number("durable_step" if event.name in ("started", "quarantined") else "step")
+    step = event.number("durable_step" if event.name in ("started", "quarantined", "restored") else "step")
     return run if step is None else replace(run, durable_step=step)
 
 

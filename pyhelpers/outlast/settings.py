@@ -113,6 +113,7 @@ def _checkpoints(plan: Plan) -> list[Row]:
         ("CKPT_KEEP", ckpt.keep),
         ("CKPT_KEEP_BEST", ckpt.keep_best),
         ("CKPT_KEEP_EVERY", ckpt.keep_every),
+        ("CKPT_GRACE_S", ckpt.grace_s),
         ("ON_DURABLE", ckpt.on_durable),
         ("ON_DURABLE_EVERY", ckpt.on_durable_every),
         ("ON_DURABLE_LIMIT_S", ckpt.on_durable_limit_s),

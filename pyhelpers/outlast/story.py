@@ -165,6 +165,7 @@ _STORIES: dict[str, Callable[[str, Event], str]] = {
     "warned": lambda who, e: f"{who} warns: {e.text('text')}",
     "rolled_back": lambda who, e: f"{who} went back to step {e.text('step')}; in quarantine: {e.text('names')}",
     "quarantined": lambda who, e: f"{who} took the checkpoint of step {e.text('step')} out of use{_why(e)}",
+    "restored": lambda who, e: f"{who} brought the checkpoint of step {e.text('step')} back",
     "pinned": lambda who, e: f"{who} pinned the checkpoint of step {e.text('step')}{_why(e)}",
     "unpinned": lambda who, e: f"{who} unpinned the checkpoint of step {e.text('step')}",
     "pruned": lambda who, e: f"{who} removed the checkpoints of steps {e.text('steps')}",

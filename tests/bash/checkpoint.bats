@@ -296,6 +296,34 @@ scored() { # STEP LOSS
   [ "$(shown)" = "checkpoint-100 checkpoint-40 checkpoint-80" ]
 }
 
+# Names of what waits, without times.
+waiting() { entries "$OUTLAST_RUN_DIR/checkpoints" | tr ' ' '\n' | sed -nE 's/^\.removed-(.*)\.[0-9]+(\.job)?$/\1\2/p' | sort | paste -sd' '; }
+
+@test "checkpoint_prune: what is not kept waits for the end of its grace, and two do at most" {
+  local python step
+  python_works
+  OUTLAST_CKPT_KEEP=1 OUTLAST_CKPT_GRACE_S=3600
+  for python in false "$OUTLAST_PYTHON"; do
+    OUTLAST_PYTHON=$python
+    for step in 20 30 40 60; do durable "$step"; done
+    mv "$(DURABLE 20)" "$OUTLAST_RUN_DIR/checkpoints/.removed-checkpoint-20.9999999999" # by a person
+    ol_checkpoint_prune 2>/dev/null
+    [ "$(waiting)" = "checkpoint-20 checkpoint-30.job" ]
+    for step in 80 90; do
+      durable "$step"
+      ol_checkpoint_prune 2>/dev/null
+    done
+    [ "$(waiting)" = "checkpoint-20 checkpoint-40.job checkpoint-60.job" ]
+    durable 95
+    OUTLAST_CKPT_GRACE_S=0 ol_checkpoint_prune 2>/dev/null
+    [ "$(waiting)" = "checkpoint-20 checkpoint-40.job checkpoint-60.job" ]
+    [ "$(shown)" = "checkpoint-90 checkpoint-95" ]
+    ol_checkpoint_empty
+    [ "$(waiting)" = checkpoint-20 ]
+    rm -r "${OUTLAST_RUN_DIR:?}"/checkpoints/{checkpoint-*,.removed-*} "${OUTLAST_CKPT_DIR:?}"/*
+  done
+}
+
 @test "checkpoint_prune: a job that lost the run removes nothing" {
   python_works
   for step in 20 40 60; do durable "$step"; done

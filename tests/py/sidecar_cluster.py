@@ -48,6 +48,7 @@ class Cluster:
             "CKPT_KEEP": 3,
             "CKPT_KEEP_BEST": 1,
             "CKPT_KEEP_EVERY": 0,
+            "CKPT_GRACE_S": 3600,
             "SHARDED": int(hosts > 1),
             "VERSION": "1.0",
             "RANKS_PER_NODE": 1,

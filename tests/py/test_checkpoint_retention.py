@@ -86,20 +86,23 @@ def test_trash_is_gone_after_its_time_and_not_before(tmp_path: Path) -> None:
     for name in ("checkpoint-10", "checkpoint-20"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "weights").touch()
-    trash.put(tmp_path / "checkpoint-10", now=1000.9)
-    trash.put(tmp_path / "checkpoint-20", now=2000)
-    assert trash.waiting(tmp_path) == [("checkpoint-10", 1000), ("checkpoint-20", 2000)]
-    assert trash.sweep(tmp_path, now=4700, grace_s=3600) == ["checkpoint-10"]
+    trash.put(tmp_path / "checkpoint-10", until=1000.9)
+    trash.put(tmp_path / "checkpoint-20", until=2000)
+    assert [(one.name, one.until, one.by_job) for one in trash.waiting(tmp_path)] == [
+        ("checkpoint-10", 1000, False),
+        ("checkpoint-20", 2000, False),
+    ]
+    assert trash.sweep(tmp_path, now=1500) == ["checkpoint-10"]
     assert [path.name for path in tmp_path.iterdir()] == [".removed-checkpoint-20.2000"]
 
 
 def test_the_manifest_of_a_file_goes_with_it(tmp_path: Path) -> None:
     (tmp_path / "step-1.ckpt").touch()
     (tmp_path / ".step-1.ckpt.MANIFEST.json").touch()
-    trash.put(tmp_path / "step-1.ckpt", now=5)
+    trash.put(tmp_path / "step-1.ckpt", until=5)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "..removed-step-1.ckpt.5.MANIFEST.json",
         ".removed-step-1.ckpt.5",
     ]
-    assert trash.sweep(tmp_path, now=10, grace_s=0) == ["step-1.ckpt"]
+    assert trash.sweep(tmp_path, now=10) == ["step-1.ckpt"]
     assert list(tmp_path.iterdir()) == []

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -196,11 +195,59 @@ def test_prune_gives_time_to_change_ones_mind(run: RunDir, capsys: pytest.Captur
     assert there(run) == [60, 80]
     assert last(run).text("steps") == "20,40"
     back = capsys.readouterr().out.splitlines()[-1].split(": ")[-1]
-    subprocess.run(back, shell=True, check=True)
+    assert ckpt("list", "r1") == 0
+    assert "checkpoint-40 was taken away; until " in capsys.readouterr().out
+    assert ckpt(*back.split()[2:], "--dry-run") == 0
+    assert there(run) == [60, 80]
+    assert ckpt(*back.split()[2:]) == 0
     assert there(run) == [20, 60, 80]
-    assert ckpt("prune", "r1", "--newest", 9, "--grace-h", 0) == 0
+    assert (last(run).name, last(run).number("step"), last(run).number("durable_step")) == ("restored", 20, 80)
+    assert ckpt("prune", "r1", "--newest", 2, "--best", 0, "--grace-h", 0) == 0
+    assert there(run) == [20, 60, 80]  # or it would be gone again
+    (waiting,) = (run.path / "checkpoints").glob(".removed-*")
+    waiting.rename(waiting.with_name(".removed-checkpoint-40.5"))
+    assert ckpt("prune", "r1", "--newest", 9) == 0
     assert not list((run.path / "checkpoints").glob(".removed-*"))
-    assert there(run) == [20, 60, 80]
+
+
+def test_restore_brings_back_what_was_rolled_back_and_nothing_that_is_damaged(
+    fake: Fake, run: RunDir, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ckpt("rollback", "r1", 40) == 0
+    ledger.append(run.events, ledger.Event(5000, "r1", "2", 0, 1, 1, "started", {"host": "n1", "durable_step": 40}))
+    fake.says("state.2", 0, "state=running verdict=none restarts=0")
+    assert ckpt("restore", "r1", 80) == 1  # a job would go on from 40
+    fake.says("state.2", 0, "state=ended verdict=ok restarts=0")
+    assert ckpt("restore", "r1", 80) == 0
+    assert there(run) == [20, 40, 80]
+    assert not shelf.pin_of(run.path / "checkpoints/checkpoint-80")
+    assert ledger.fold(ledger.read(run.events)).durable_step == 80
+    (put_away,) = (run.path / "quarantine").glob("checkpoint-60.*")
+    (put_away / "config.json").write_text("{}")
+    capsys.readouterr()
+    assert ckpt("restore", "r1", 60) == 2
+    assert "checkpoint-60" in (err := capsys.readouterr().err)
+    assert " is damaged: config.json has 2 bytes" in err
+    assert ckpt("restore", "r1", 50) == 2
+    assert ckpt("restore", "r1", 40) == 2
+
+
+def test_restore_overwrites_nothing(run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ckpt("quarantine", "r1", 80) == 0
+    durable(run, 80)
+    assert ckpt("restore", "r1", 80) == 2
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_a_file_that_was_pruned_comes_back_with_its_manifest(tmp_path: Path) -> None:
+    for step in (10, 20, 30, 40, 50):
+        path = tmp_path / f"step-{step}.bin"
+        path.write_text("weights")
+        manifest.publish(path, manifest.Manifest(step=step, list=(manifest.Item(path.name, 7),)))
+    assert ckpt("prune", f"{tmp_path}/") == 0
+    assert ckpt("restore", f"{tmp_path}/", 10) == 0
+    assert sorted(path.name for path in tmp_path.glob("step-*")) == [f"step-{n}.bin" for n in (10, 30, 40, 50)]
+    assert manifest.read(tmp_path / "step-10.bin").step == 10
 
 
 def test_prune_leaves_what_is_not_ours_and_what_a_job_reads(fake: Fake, run: RunDir) -> None:

@@ -85,6 +85,16 @@ def test_an_error_is_said_once_and_tried_again_until_it_works(
     assert [words[0].split(":")[1].strip() for words in one.events("warned")] == [kind]
 
 
+def test_a_full_disk_takes_what_waits_for_its_removal(one: Cluster, shared: Faulty) -> None:
+    waiting = shared.path / "demo/checkpoints/.removed-step-5.9999999999.job"
+    waiting.mkdir()
+    (waiting / "weights").write_text("old")
+    shared.fails("write EDQUOT")
+    content = one.save(20, size=3_000_000)
+    wait_for(lambda: not waiting.exists(), "room")
+    goes_on(one, shared, content)
+
+
 @pytest.mark.parametrize("operation", ["write", "create", "fsync", "rename", "any"])
 def test_one_that_hangs_keeps_nobody_waiting_but_the_copy(one: Cluster, shared: Faulty, operation: str) -> None:
     shared.fails(f"{operation} hang")
@@ -111,7 +121,7 @@ def test_a_coordinator_that_is_killed_while_it_hangs_is_replaced(one: Cluster, s
 
 
 def test_a_drain_does_not_wait_for_old_ones_to_be_removed(one: Cluster, shared: Faulty) -> None:
-    one.settings["CKPT_KEEP"] = 1
+    one.settings |= {"CKPT_KEEP": 1, "CKPT_GRACE_S": 0}
     one.kill("h0")
     one.start_coordinator()
     for step in (20, 30):

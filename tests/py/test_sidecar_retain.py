@@ -1,5 +1,6 @@
 """What a running job removes of its run, and what it never does."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from conftest import event
 from test_sidecar_publish import commit, names
 
 from outlast import ledger
-from outlast.checkpoint import manifest
+from outlast.checkpoint import manifest, trash
 from outlast.checkpoint.retention import Held, Policy
 from outlast.sidecar import publish, retain
 from outlast.sidecar.settings import State
@@ -23,8 +24,14 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def prune(run: Path, keep: int = 1, best: int = 0, every: int = 0, reading: tuple[int, ...] = ()) -> list[str]:
-    return retain.prune(retain.Run(run, "step-", "7", GENERATION), Policy(keep, best, every), reading)
+def prune(
+    run: Path, keep: int = 1, best: int = 0, every: int = 0, grace_s: float = 0, reading: tuple[int, ...] = ()
+) -> list[str]:
+    return retain.prune(owned(run), Policy(keep, best, every), grace_s, reading)
+
+
+def owned(run: Path) -> retain.Run:
+    return retain.Run(run, "step-", "7", GENERATION)
 
 
 def committed(run: Path, *steps: int, loss: dict[int, float] | None = None) -> None:
@@ -117,6 +124,37 @@ def test_a_job_that_lost_the_run_removes_nothing(run: Path) -> None:
     with pytest.raises(publish.LeaseLostError):
         prune(run)
     assert names(run) == ["step-70", "step-80", "step-90"]
+
+
+def waiting(run: Path) -> list[str]:
+    return [one.name for one in trash.waiting(run / "checkpoints")]
+
+
+def test_what_is_not_kept_waits_for_the_end_of_its_grace_and_two_do_at_most(run: Path) -> None:
+    committed(run, 40, 50, 60, 70, 80)
+    trash.put(run / "checkpoints/step-40", time.time() + 86400)  # by a person
+    assert prune(run, grace_s=3600) == ["step-50", "step-60"]
+    assert waiting(run) == ["step-40", "step-50", "step-60"]
+    assert (run / "checkpoints" / trash.waiting(run / "checkpoints")[1].path / manifest.NAME).exists()
+    committed(run, 90)
+    assert prune(run, grace_s=3601) == ["step-70"]
+    assert waiting(run) == ["step-40", "step-60", "step-70"]
+    committed(run, 100)
+    assert prune(run, grace_s=0) == ["step-80"]
+    assert waiting(run) == ["step-40", "step-60", "step-70"]
+
+
+def test_where_room_is_needed_what_a_job_took_away_goes_and_nothing_else(run: Path) -> None:
+    committed(run, 40, 50, 60, 70)
+    trash.put(run / "checkpoints/step-40", time.time() + 86400)
+    prune(run, grace_s=3600)
+    (run / "lease/000004").write_text("")
+    with pytest.raises(publish.LeaseLostError):
+        retain.make_room(owned(run))
+    (run / "lease/000004").unlink()
+    assert retain.make_room(owned(run)) == ["step-50"]
+    assert waiting(run) == ["step-40"]
+    assert names(run) == [".kept", trash.waiting(run / "checkpoints")[0].path.name, "step-60", "step-70"]
 
 
 def test_only_what_the_decision_rests_on_is_looked_at() -> None:

@@ -42,6 +42,7 @@ SETTINGS = {
     "CKPT_KEEP": 3,
     "CKPT_KEEP_BEST": 1,
     "CKPT_KEEP_EVERY": 0,
+    "CKPT_GRACE_S": 0,
     "CKPT_WRITERS": 16,
     "CKPT_MIB_PER_S": 0,
     "CKPT_MEMORY_GIB": 0,

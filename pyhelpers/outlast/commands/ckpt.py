@@ -15,6 +15,7 @@ VERBS: dict[str, str] = {
     "rollback": "Go back to an older checkpoint: the newer ones go to quarantine.",
     "quarantine": "Take a checkpoint out of use; nothing is deleted.",
     "prune": "Remove durable checkpoints that need not be kept.",
+    "restore": "Bring back what was pruned, rolled back or put into quarantine.",
     "adopt": "Make a checkpoint durable that outlast has not written.",
 }
 

@@ -1,6 +1,7 @@
 """outlast ckpt prune: what need not be kept goes."""
 
 import json
+import shlex
 import time
 from typing import Annotated
 
@@ -41,7 +42,7 @@ def prune(
         typer.echo(f"{'would remove' if dry_run else 'remove'}  {name}  {_ckpt.size(by_name[name].bytes)}")
     if dry_run:
         return
-    remove(place, [by_name[name] for name in decision.remove], grace_h)
+    remove(where, place, [by_name[name] for name in decision.remove], grace_h)
 
 
 def held(entry: Entry, used: set[int]) -> retention.Held:
@@ -58,21 +59,19 @@ def held(entry: Entry, used: set[int]) -> retention.Held:
     )
 
 
-def remove(place: _ckpt.Place, entries: list[Entry], grace_h: float) -> None:
+def remove(where: str, place: _ckpt.Place, entries: list[Entry], grace_h: float) -> None:
     """Rename them at once; remove those whose time of grace is over."""
     now = time.time()
     for entry in entries:
         try:
-            trash.put(entry.path, now)
+            trash.put(entry.path, now + grace_h * 3600)
         except OSError as err:
             raise rundir.RunDirError(f"{entry.path}: {err.strerror}") from err
     if entries:
         _ckpt.note(place.run, "pruned", steps=",".join(str(entry.step) for entry in entries)[:1000], count=len(entries))
-    gone = trash.sweep(place.shelf.folder, now, grace_h * 3600)
-    waiting = trash.waiting(place.shelf.folder)
+    gone = trash.sweep(place.shelf.folder, now)
     if gone:
         typer.echo(f"gone: {', '.join(gone)}")
-    if waiting:
-        name, since = waiting[0]
-        back = f"mv {place.shelf.folder}/.removed-{name}.{since} {place.shelf.folder}/{name}"
-        typer.echo(f"{len(waiting)} can be had back until they are {grace_h:g} h there and prune runs again: {back}")
+    if entries and grace_h:
+        back = f"outlast ckpt restore {shlex.quote(where)} {entries[0].step}"
+        typer.echo(f"they can be had back for {grace_h:g} h, and until prune runs after that: {back}")

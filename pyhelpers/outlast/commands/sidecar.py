@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 USAGE = """Usage: outlast sidecar
-       outlast sidecar prune RUN_DIR PREFIX KEEP BEST EVERY JOB GENERATION [STEP ...]
+       outlast sidecar prune RUN_DIR PREFIX KEEP BEST EVERY GRACE_S JOB GENERATION [STEP ...]
        outlast sidecar branch RUN_DIR PREFIX JOB GENERATION FROM RUNS_DIR local|shared
        outlast sidecar reshard CHECKPOINT
 
@@ -15,7 +15,7 @@ LOST = 3  # exit status: the run is another job's
 
 def main(argv: list[str]) -> int:
     """Make a job's checkpoints durable while it trains (jobs start this)."""
-    if argv[:1] == ["prune"] and len(argv) >= 8:
+    if argv[:1] == ["prune"] and len(argv) >= 9:
         return _prune(argv[1:])
     if argv[:1] == ["branch"] and len(argv) == 8:
         return _branch(argv[1:])
@@ -35,14 +35,15 @@ def main(argv: list[str]) -> int:
 
 
 def _prune(words: list[str]) -> int:
-    """What lib/checkpoint.sh asks for where Bash copies; the names of what was removed go to stdout."""
+    """What lib/checkpoint.sh asks for where Bash copies; the names of what was taken away go to stdout."""
     from outlast.checkpoint.retention import Policy
     from outlast.sidecar import publish, retain
 
-    run_dir, prefix, keep, best, every, job, generation, *steps = words
+    run_dir, prefix, keep, best, every, grace_s, job, generation, *steps = words
     run = retain.Run(Path(run_dir), prefix, job, generation)
+    policy = Policy(max(1, int(keep)), int(best), int(every))
     try:
-        removed = retain.prune(run, Policy(max(1, int(keep)), int(best), int(every)), [int(step) for step in steps])
+        removed = retain.prune(run, policy, float(grace_s), [int(step) for step in steps])
     except publish.LeaseLostError as err:
         print(f"outlast: sidecar: {err}", file=sys.stderr)
         return LOST

@@ -50,7 +50,7 @@ class Coordinator:
         self.crew = Crew(token, "127.0.0.1" if one else "0.0.0.0", int(words[0]) if words else 0)
         self.state.write("sidecar_port", f"{self.crew.port}\n")
         self.journal = Journal(settings.state / "sidecar.copied")
-        self.mover = Mover(self.crew, self.journal, settings.writers, settings.bytes_per_s, self._warn)
+        self.mover = Mover(self.crew, self.journal, settings.writers, settings.bytes_per_s, self._trouble)
         self.transfers: dict[str, Transfer] = {}
         self.current: Transfer | None = None
         self.begun_s = time.time()
@@ -64,6 +64,7 @@ class Coordinator:
         self.room = Room(self.crew, self.state, settings.memory, self._warn)
         self.passed: set[str] = set()
         self.warned: set[str] = set()
+        self.is_full = False  # the shared file system, or our share of it
         self.child: Child | None = None
         self.is_committing = False
         self.child_end: Callable[[Child], None] = lambda child: None
@@ -83,6 +84,11 @@ class Coordinator:
             self.warned.add(kind)
             say("log", "warn", f"sidecar: {kind}: {text}")
             say("event", "warned", f"text=sidecar: {kind}: {text}")
+
+    def _trouble(self, kind: str, text: str) -> None:
+        """What a copy fails by."""
+        self.is_full |= kind in ("ENOSPC", "EDQUOT")
+        self._warn(kind, text)
 
     def _seen(self, step: int) -> None:
         words = self.state.words("local_step")
@@ -334,7 +340,7 @@ class Coordinator:
             self.journal.drop(transfer.key)
         if child.error:
             self.mover.back_off(transfer)
-            self._warn(child.error, f"checkpoint {transfer.step}: {child.text}")
+            self._trouble(child.error, f"checkpoint {transfer.step}: {child.text}")
             return
         seconds = max(time.time() - transfer.begun_s, 0.001)
         self.throughput = transfer.bytes / seconds
@@ -344,16 +350,23 @@ class Coordinator:
         say("log", "info", f"checkpoint {transfer.step} is durable ({transfer.bytes} bytes in {seconds:.0f} s)")
         self.transfers.pop(transfer.name, None)
         self._tidy(transfer.step)
+        run, s, reading = self._run(), self.settings, self.state.reading()
+        self._start(lambda: retain.prune(run, s.keep, s.grace_s, reading), self._pruned)
+
+    def _run(self) -> retain.Run:
         s = self.settings
-        run = retain.Run(s.run_dir, s.prefix, s.job, s.generation)
-        reading = self.state.reading()
-        self._start(lambda: retain.prune(run, s.keep, reading), self._pruned)
+        return retain.Run(s.run_dir, s.prefix, s.job, s.generation)
+
+    def _free(self) -> None:
+        """What waits for the end of its grace makes room."""
+        run, self.is_full = self._run(), False
+        self._start(lambda: retain.make_room(run), self._pruned)
 
     def _pruned(self, child: Child) -> None:
         if child.error:
             self._warn(child.error, child.text)
         elif child.answer:
-            say("log", "info", f"removed {', '.join(child.answer)}")
+            say("log", "info", f"taken away: {', '.join(child.answer)}")
 
     def _tidy(self, step: int) -> None:
         """Remove links aside of what is not on its way, and old local checkpoints."""
@@ -382,6 +395,8 @@ class Coordinator:
             if self.child is None:
                 self._repair()
             return
+        if self.is_full and self.child is None:
+            self._free()
         is_fresh = self._is_fresh(ranks)
         is_due = is_fresh and time.monotonic() >= self.judge_s
         verdicts = self._judged(ranks, rules) if is_due else []

@@ -6,9 +6,11 @@ All of it runs in children of the coordinator (child.py), for the shared file sy
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from outlast.checkpoint import trash
 from outlast.checkpoint.manifest import NAME as MANIFEST
 
 GENERATION = re.compile(r"[0-9]{6}")
@@ -117,4 +119,5 @@ def repair(durable: Path, lease: Path, generation: str) -> None:
         elif not whole or whole[2] != generation:
             shutil.rmtree(path, ignore_errors=True)
     for path in durable.glob(".trash-*"):
-        shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+    trash.sweep(durable, time.time())

@@ -1,4 +1,4 @@
-"""Removes the run's checkpoints that need not be kept, while its job runs, as the owner of its lease.
+"""Takes away the run's checkpoints that need not be kept, while its job runs, as the owner of its lease.
 
 What stays though it is not among the newest is also written into checkpoints/.kept, a name a line: where Python fails
 later, lib/checkpoint.sh removes none of these.
@@ -6,14 +6,13 @@ later, lib/checkpoint.sh removes none of these.
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from outlast import ledger, rundir
-from outlast.checkpoint import flags, manifest, retention, shelf, used
+from outlast.checkpoint import flags, manifest, retention, shelf, trash, used
 from outlast.checkpoint.retention import AT_LEAST, Decision, Held, Policy
 from outlast.sidecar import disk, publish
 
@@ -35,8 +34,10 @@ class Run:
         return self.path / "checkpoints"
 
 
-def prune(run: Run, policy: Policy, reading: Collection[int] = ()) -> list[str]:
-    """The names of those that were removed, oldest first. `reading`: steps that the job knows somebody to read.
+def prune(run: Run, policy: Policy, grace_s: float = 0, reading: Collection[int] = ()) -> list[str]:
+    """The names of those that were taken away, oldest first: for the time of grace they can be had back.
+
+    `reading`: steps that the job knows somebody to read.
 
     Raises: LeaseLostError, OSError.
     """
@@ -47,8 +48,18 @@ def prune(run: Run, policy: Policy, reading: Collection[int] = ()) -> list[str]:
     rundir.write(run.durable / KEPT, "".join(f"{name}\n" for name in aside), 0o640)
     for name in decision.remove:
         publish.check_lease(run.path / "lease", run.generation)
-        _remove(run.durable, name)
+        trash.put(run.durable / name, time.time() + grace_s, by_job=True)
+    trash.sweep(run.durable, time.time())
     return list(decision.remove)
+
+
+def make_room(run: Run) -> list[str]:
+    """The names of those that waited for the end of their grace, and are gone: the room is needed.
+
+    Raises: LeaseLostError, OSError.
+    """
+    publish.check_lease(run.path / "lease", run.generation)
+    return trash.make_room(run.durable)
 
 
 def _held(run: Run, policy: Policy, reading: Collection[int]) -> list[Held]:
@@ -106,17 +117,3 @@ def _doubtful(held: Sequence[Held], decision: Decision, known: dict[str, bool]) 
 def _is_sound(path: Path) -> bool:
     entry = shelf.one(path, time.time())
     return entry is not None and entry.state == "durable"
-
-
-def _remove(durable: Path, name: str) -> None:
-    """Renamed first, so that none is ever offered half."""
-    path, trash = durable / name, durable / f".trash-{name}"
-    _empty(trash)
-    if not path.is_dir():
-        manifest.paper(path).unlink()
-    path.rename(trash)
-    _empty(trash)
-
-
-def _empty(trash: Path) -> None:
-    shutil.rmtree(trash, ignore_errors=True) if trash.is_dir() else trash.unlink(missing_ok=True)

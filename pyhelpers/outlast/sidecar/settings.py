@@ -29,6 +29,7 @@ class Settings:
     complete: str
     quiet_s: float
     keep: Policy
+    grace_s: float  # what is not kept can be had back for so long
     sharded: bool
     hosts: tuple[str, ...]  # all of the allocation, the first is ours
     ranks_per_node: int
@@ -69,6 +70,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
             int(env["OUTLAST_CKPT_KEEP_BEST"]),
             int(env["OUTLAST_CKPT_KEEP_EVERY"]),
         ),
+        grace_s=float(env["OUTLAST_CKPT_GRACE_S"]),
         sharded=env["OUTLAST_SHARDED"] == "1",
         hosts=tuple(short(host) for host in env["OUTLAST_HOST_LIST"].split(",") if host),
         ranks_per_node=int(env["OUTLAST_RANKS_PER_NODE"]),
