@@ -3,10 +3,11 @@
 import re
 from dataclasses import dataclass, field
 
+from outlast import hostlist
+
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62}[A-Za-z0-9])?")
 _FABRIC = re.compile(r"-(?:hsn|ib|eth|hsi|opa|roce)\d*$")
 _ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+|[0-9a-fA-F]*:[0-9a-fA-F:]+")
-_BRACKETS = re.compile(r"([^\[\],]*)(?:\[([0-9,-]+)\])?([^\[\],]*)(?:,|$)")
 MOST = 100_000  # hosts and ranks of one list
 NOT_HOSTS = {"localhost", "node", "host", "rank", "unknown"}
 
@@ -24,18 +25,12 @@ def short(name: str) -> str:
 
 def hosts(written: str) -> list[str]:
     """The hosts of a Slurm host list: `gpu-[001-003,007],n9`. One that is no list gives none."""
-    found: list[str] = []
     if len(written) > 50_000:
-        return found
-    for head, inside, tail in _BRACKETS.findall(written):
-        if inside:
-            width_numbers = numbers(inside)
-            found += [f"{head}{number}{tail}" for number in width_numbers]
-        elif head + tail:
-            found.append(head + tail)
-        if len(found) > MOST:
-            return []
-    return [name for name in map(short, found) if name]
+        return []
+    try:
+        return [name for name in map(short, hostlist.expand(written)) if name]
+    except hostlist.HostlistError:
+        return []
 
 
 def numbers(written: str) -> list[str]:
