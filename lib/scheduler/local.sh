@@ -263,8 +263,11 @@ ol_sched_end_time() { _ol_local_get "${1:-${OUTLAST_LOCAL_JOB:-$OUTLAST_JOB_ID}}
 
 # There is one node, which the job runs on.
 ol_sched_exclude() { return 1; }
+ol_sched_excludes() { return 1; }
 ol_sched_down_nodes() { :; }
 ol_sched_release() { return 1; }
+ol_sched_reasons() { :; }
+ol_sched_is_here() { return 1; }
 
 ol_sched_known_nodes() {
   local node

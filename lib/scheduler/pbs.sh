@@ -237,8 +237,12 @@ ol_sched_end_time() {
   _ol_pbs_end "$text"
 }
 
+ol_sched_is_here() { command -v pbsnodes >/dev/null; }
+ol_sched_reasons() { _ol_pbs_ask pbsnodes -l 2>/dev/null || return 2; }
+
 # PBS has no exclude (pbs-facts, section 6).
 ol_sched_exclude() { return 1; }
+ol_sched_excludes() { return 1; }
 
 # Of a name that it does not know pbsnodes says so, and goes on; its status is then 1.
 ol_sched_known_nodes() {

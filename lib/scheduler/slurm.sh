@@ -12,6 +12,9 @@
 #   ol_sched_exclude ID A,B       exclude nodes from a pending job of mine
 #   ol_sched_known_nodes A...     print those that this cluster has, one a line
 #   ol_sched_down_nodes A...      print those that are down, one a line
+#   ol_sched_reasons              print what it says of nodes that are down or out of service, in its own form
+#   ol_sched_is_here              has this machine its commands?
+#   ol_sched_excludes             can a job be kept off nodes?
 # and inside a job
 #   ol_sched_job_id, ol_sched_restart, ol_sched_nodes, ol_sched_submit_dir
 #   ol_sched_on_each SEC NODES CMD...       run CMD once on each of the (comma separated) nodes
@@ -135,6 +138,14 @@ ol_sched_end_time() {
   answer=$(timeout -k 2 30 squeue --noheader --jobs="${1:-$SLURM_JOB_ID}" --format=%e 2>/dev/null) || return 2
   [[ $answer == [0-9]*T* ]] || return 2
   date -d "$answer" +%s 2>/dev/null || return 2
+}
+
+ol_sched_is_here() { command -v sinfo >/dev/null; }
+ol_sched_excludes() { :; }
+
+# The time before the nodes tells one fault of a node from its next one.
+ol_sched_reasons() {
+  timeout -k 2 30 sinfo --noheader --list-reasons --format='%E  %u  %H  %N' 2>/dev/null || return 2
 }
 
 ol_sched_exclude() {

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,6 +105,35 @@ class Driver:
             raise NoAnswer(f"{self.name} does not tell {question} ({_reason(answer)})")
         return answer.stdout.strip()
 
+    def excludes(self) -> bool:
+        """Can a job be kept off a node?"""
+        return self._ask("excludes").returncode == 0
+
+    def is_here(self) -> bool:
+        """Has this machine the scheduler's commands?"""
+        return self._ask("is_here").returncode == 0
+
+    def known(self, nodes: Sequence[str]) -> list[str]:
+        """Those of the nodes that the scheduler has, in their order.
+
+        Raises: NoAnswer.
+        """
+        answer = self._ask("known_nodes", *nodes)
+        if answer.returncode:
+            raise NoAnswer(f"{self.name} does not say which nodes it has ({_reason(answer)})")
+        there = set(answer.stdout.split())
+        return [node for node in nodes if node in there]
+
+    def reasons(self) -> str:
+        """What the scheduler says of nodes that are down or out of service, in its own words.
+
+        Raises: NoAnswer.
+        """
+        answer = self._ask("reasons")
+        if answer.returncode:
+            raise NoAnswer(f"{self.name} does not say which nodes are out of service ({_reason(answer)})")
+        return answer.stdout
+
     def _ask(self, function: str, *args: str) -> subprocess.CompletedProcess[str]:
         lib = self.root / "lib"
         program = 'for f in "$1"/log.sh "$1"/bounded.sh "$2"; do source "$f"; done; shift 2; "$@"'
@@ -130,6 +160,12 @@ def named(name: str, root: Path) -> Driver:
     if name not in known:
         raise Refused(f"no scheduler {name!r}{nearest(name, known)}")
     return Driver(name, root)
+
+
+def of_this_machine(root: Path) -> Driver | None:
+    """The driver of the scheduler whose commands are here; None: there is none."""
+    there = (Driver(name, root) for name in ("slurm", "pbs") if (root / f"lib/scheduler/{name}.sh").is_file())
+    return next((by for by in there if by.is_here()), None)
 
 
 def _reason(answer: subprocess.CompletedProcess[str]) -> str:

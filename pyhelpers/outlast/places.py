@@ -1,4 +1,4 @@
-"""Where runs are looked for by name."""
+"""Where runs are looked for by name, and the file of bad nodes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,17 +12,26 @@ def of_runs(root: Path, env: Mapping[str, str], user_file: Path) -> list[str]:
     Raises: Refused: the user's file or a site's is wrong.
     """
     patterns = [env["OUTLAST_RUNS"]] if env.get("OUTLAST_RUNS") else []
-    patterns += _of_user(user_file)
+    patterns += _of_user(user_file, "runs_dir")
     outside = site.outside([], env)
     patterns += [site.load(root, name, outside).runs_dir for name in site.names(root, outside)]
     # Which account it was is not known here: any.
     return list(dict.fromkeys(rundir.filled(pattern, "*", env).rstrip("/") for pattern in patterns if pattern))
 
 
-def _of_user(user_file: Path) -> list[str]:
+def of_bad_nodes(root: Path, env: Mapping[str, str], user_file: Path) -> list[str]:
+    """Files of bad nodes, as glob patterns: the user's own, then those beside runs.
+
+    Raises: Refused: as of_runs.
+    """
+    own = [rundir.filled(pattern, "*", env) for pattern in _of_user(user_file, "bad_nodes")]
+    return list(dict.fromkeys(own + [f"{place}/bad_nodes.txt" for place in of_runs(root, env, user_file)]))
+
+
+def _of_user(user_file: Path, key: str) -> list[str]:
     if not user_file.is_file():
         return []
     table = toml.read(user_file, str(user_file))
     sites = table.get("site")
     tables = [table, *(sites.values() if isinstance(sites, Mapping) else [])]
-    return [str(t["runs_dir"]) for t in tables if isinstance(t, Mapping) and t.get("runs_dir")]
+    return [str(t[key]) for t in tables if isinstance(t, Mapping) and t.get(key)]

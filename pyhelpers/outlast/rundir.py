@@ -81,6 +81,14 @@ class RunDir:
         except ValueError as err:
             raise RunDirError(f"{self.script}: OUTLAST_{name} is no whole line; is the file cut short?") from err
 
+    @property
+    def bad_nodes(self) -> Path:
+        """The file of bad nodes that its jobs read: what its script says, else the one beside the runs."""
+        text = self.setting("BAD_NODES") if self.script.is_file() else ""
+        for name, word in inline.RUN_TIME.items():
+            text = text.replace(word.strip('"'), name)
+        return Path(filled(text, "", os.environ)) if text else self.path.parent / "bad_nodes.txt"
+
 
 def is_run(path: Path) -> bool:
     """Has this folder the files of a run?

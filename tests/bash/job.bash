@@ -42,7 +42,7 @@ now() { date +%s; }
 
 settings() {
   OUTLAST_VERSION=1.0 OUTLAST_SITE=here OUTLAST_RUN=demo OUTLAST_NODES=1 OUTLAST_RANKS_PER_NODE=2
-  OUTLAST_WALLTIME_S=3600 OUTLAST_EXCLUDE='' OUTLAST_CHAIN=1 OUTLAST_SUCCESSOR=end OUTLAST_ONLINE=0
+  OUTLAST_WALLTIME_S=3600 OUTLAST_EXCLUDE='' OUTLAST_BAD_NODES='' OUTLAST_CHAIN=1 OUTLAST_SUCCESSOR=end OUTLAST_ONLINE=0
   OUTLAST_DETERMINISM=0 OUTLAST_GPU_ARCH='' OUTLAST_THREADS=1 OUTLAST_PRESET=hf OUTLAST_STORAGE=local
   OUTLAST_NET_INTERFACES=() OUTLAST_LAUNCH_ARGS=() OUTLAST_COMMAND=(train) OUTLAST_RESUME_ARGS=(--resume '{ckpt}')
   OUTLAST_CKPT_PREFIX=checkpoint- OUTLAST_CKPT_COMPLETE=trainer_state.json OUTLAST_CKPT_QUIET_S=0
@@ -104,6 +104,7 @@ a_scheduler() {
   ol_sched_find() { _of_scheduler found; }
   ol_sched_end_time() { _of_scheduler end_time || return 2; }
   ol_sched_cancel() { printf 'cancel %s\n' "$*" >>"$SCHED/told"; }
+  ol_sched_excludes() { :; }
   ol_sched_exclude() { printf 'exclude %s\n' "$*" >>"$SCHED/told"; }
   ol_sched_known_nodes() {
     [[ ! -e $SCHED/silent ]] || return 2

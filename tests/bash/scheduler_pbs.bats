@@ -316,3 +316,11 @@ END
   run -0 ol_sched_state 7.srv
   [ "$output" = 'state=running verdict=node restarts=0' ]
 }
+
+@test "pbs_reasons: what pbsnodes says of nodes that are out of service; 2 without an answer" {
+  says pbsnodes 'x1                   offline GPU 2 is lost'
+  run -0 ol_sched_reasons
+  [ "$output" = 'x1                   offline GPU 2 is lost' ]
+  says pbsnodes 'pbsnodes: cannot connect to server lab, error=15010' 1
+  run -2 ol_sched_reasons
+}

@@ -344,3 +344,11 @@ END
   complains scontrol 'Unable to contact slurm controller (connect failure)'
   run -2 ol_sched_release n2
 }
+
+@test "slurm_reasons: in the form that outlast badnodes import reads; 2 without an answer" {
+  says sinfo 'Not responding  slurm  2026-11-29T18:00:00  frontier[00001-00002]'
+  run -0 ol_sched_reasons
+  called "sinfo --noheader --list-reasons --format=%E  %u  %H  %N"
+  complains sinfo 'slurm_load_partitions: Unable to contact slurm controller (connect failure)'
+  run -2 ol_sched_reasons
+}

@@ -113,11 +113,13 @@ started_s() { stat -c %Y "$DISK/$1/ready"; }
   submit b delay_s=600
   if ! has exclude; then
     run -1 ask ol_sched_exclude "$ID" "$node"
+    run -1 ask ol_sched_excludes
     return
   fi
   end a
   ask ol_sched_cancel "$ID"
   becomes "${JOB[a]}" 'state=ended*'
+  run -0 ask ol_sched_excludes
   NODES=1 start c exclude="$node"
   run -0 in_job c ol_sched_nodes
   [ "$output" != "$node" ]
@@ -286,6 +288,12 @@ started_s() { stat -c %Y "$DISK/$1/ready"; }
   [ "$(printf '%s\n' "${NODE[@]}" | sort -u | wc -l)" = "$world_nodes" ]
   host=$(<"$DISK/a/ready")
   [ "${NODE[0]%%.*}" = "${host%%.*}" ]
+}
+
+# bats test_tags=nodes
+@test "is_here, reasons: a machine with its commands has them, and says what is wrong with its nodes" {
+  if has nodes; then run -0 ask ol_sched_is_here; else run ! ask ol_sched_is_here; fi
+  run -0 ask ol_sched_reasons
 }
 
 # bats test_tags=nodes
@@ -480,6 +488,7 @@ ask_all() {
   ! has exclude || no_answer ask ol_sched_exclude "${JOB[b]}" "$LAST" &
   ! has nodes || no_answer ask ol_sched_known_nodes "$LAST" &
   ! has nodes || no_answer ask ol_sched_down_nodes "$LAST" &
+  ! has nodes || no_answer ask ol_sched_reasons &
   ! has nodes || no_answer in_job a ol_sched_release "$LAST" &
   wait
   [[ ! -e $BATS_TEST_TMPDIR/answered ]] || {

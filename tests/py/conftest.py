@@ -22,6 +22,9 @@ ol_sched_state() { answer "state.$1" "state $1" 1; }
 ol_sched_find() { answer "find.$1" "find $1" 1; }
 ol_sched_cancel() { answer cancel "cancel $*" 0; }
 ol_sched_end_time() { answer end_time end_time 2; }
+ol_sched_excludes() { [[ -e $HERE/known ]]; }
+ol_sched_known_nodes() { answer known "known $*" 2; }
+ol_sched_reasons() { answer reasons reasons 2; }
 ol_sched_nodes() { answer nodes nodes 2; }
 """
 

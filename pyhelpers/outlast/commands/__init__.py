@@ -26,6 +26,7 @@ VERBS: dict[str, str] = {
     "summary": "Tell the jobs of a run in a table, one line a job.",
     "mail": "Try whether mail works, or send what waits in a run's outbox.",
     "ckpt": "List, check, pin, roll back and remove checkpoints.",
+    "badnodes": "List, add, remove, import and exclude bad nodes.",
     "pins": "Say whether what a run trains with is still what its first launch found.",
     "save": "Ask a running job for a checkpoint now.",
     "stop": "Ask a run to save and to end; its chain stops.",
