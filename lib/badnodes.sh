@@ -93,12 +93,12 @@ _ol_badnodes_name() { # HOST
 }
 
 ol_badnodes_known() {
-  local bad host name reason
+  local listed host name reason
   local -A why=()
-  bad=$(_ol_badnodes_now) || return 2
+  listed=$(_ol_badnodes_now) || return 2
   while read -r _ _ host reason; do
     [[ -z $host ]] || why[$host]=$reason
-  done <<<"$bad"
+  done <<<"$listed"
   for host in "$@"; do
     _ol_badnodes_name "$host"
     [[ -z $name || -z ${why[$name]:-} ]] || printf '%s %s\n' "$host" "${why[$name]}"
@@ -106,10 +106,10 @@ ol_badnodes_known() {
 }
 
 ol_badnodes_exclude() {
-  local bad
+  local listed
   ol_sched_excludes || return 0
-  bad=$(_ol_badnodes_now) || return 2
-  [[ -z $bad ]] || cut -d' ' -f3 <<<"$bad" | head -n "${OUTLAST_EXCLUDE_CAP:-200}"
+  listed=$(_ol_badnodes_now) || return 2
+  [[ -z $listed ]] || cut -d' ' -f3 <<<"$listed" | head -n "${OUTLAST_EXCLUDE_CAP:-200}"
 }
 
 # In a child: take the lock of FILE as pyhelpers/outlast/badnodes/lock.py does; sets `mark` of its caller, which stands in

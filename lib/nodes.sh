@@ -18,7 +18,7 @@
 # Sets     OUTLAST_NODE_LIST (nodes of the launch, in the order of ranks) OUTLAST_WHY OUTLAST_DROPPED OUTLAST_SLOTS
 # Files    OUTLAST_STATE/gone   nodes that were given up, one a line: nothing is started there any more
 # Reads    OUTLAST_HOSTS OUTLAST_NODES
-# Needs    log, ledger
+# Needs    log, ledger, badnodes
 # Sourcing it defines the functions above and does nothing else.
 
 ol_nodes_is_dropped() { [[ " ${OUTLAST_DROPPED:-} " == *" $1 "* ]]; }
@@ -49,7 +49,7 @@ ol_nodes_suffice() {
 _ol_nodes_by_record() { # HOST...
   local known='' host bad=()
   (($# > 0)) || return 0
-  ! declare -F ol_badnodes_known >/dev/null || known=$(ol_badnodes_known "$@") || known=''
+  known=$(ol_badnodes_known "$@") || known=''
   for host in "$@"; do
     if [[ $'\n'$known == *$'\n'"$host "* ]]; then bad+=("$host"); else printf '%s\n' "$host"; fi
   done
@@ -112,12 +112,10 @@ ol_nodes_drop() { # REASON HOST...
   ol_log_warn "out of use from now on: ${nodes[*]} ($reason)"
   ol_ledger_add excluded nodes="${nodes[*]}" why="$reason"
   # After TERM a successor comes first, and KILL is near.
-  if declare -F ol_badnodes_add >/dev/null; then
-    if [[ -e $OUTLAST_STATE/term ]]; then
-      ol_badnodes_add "$reason" "${nodes[@]}" &
-    else
-      ol_badnodes_add "$reason" "${nodes[@]}"
-    fi
+  if [[ -e $OUTLAST_STATE/term ]]; then
+    ol_badnodes_add "$reason" "${nodes[@]}" &
+  else
+    ol_badnodes_add "$reason" "${nodes[@]}"
   fi
   [[ ! $reason =~ ^(node_down|no_answer|rebooted)$ ]] || _ol_nodes_give_up "${nodes[@]}"
 }

@@ -12,7 +12,7 @@
 #
 # Sets     OUTLAST_NEXT_ID (its id), OUTLAST_WHY
 # Reads    OUTLAST_RUN OUTLAST_RUN_DIR OUTLAST_GENERATION OUTLAST_JOB_ID OUTLAST_EXCLUDE OUTLAST_DROPPED OUTLAST_PROJECT
-# Needs    log, bounded, ledger, history, deadline, run, lease
+# Needs    log, bounded, ledger, history, deadline, run, lease, badnodes
 # Sourcing it defines the functions above and does nothing else.
 
 # Unique in the run, so that a submit whose answer was lost is found again.
@@ -25,16 +25,18 @@ ol_successor_command() {
   printf '%s resume %q\n' "$outlast" "$OUTLAST_RUN_DIR"
 }
 
-# One unknown name makes sbatch refuse the whole job, so those are left out.
-_ol_successor_leaves_out() {
-  local wanted=() known
-  IFS=', ' read -ra wanted <<<"${OUTLAST_EXCLUDE:-} ${OUTLAST_DROPPED:-}"
+# The user's own, those out of use in this job, then the bad nodes, as many as the list takes. One unknown name makes sbatch
+# refuse the whole job, so those are not in it.
+_ol_successor_leaves_out() { # [--without-bad]
+  local wanted=() known listed=''
+  [[ ${1:-} == --without-bad ]] || listed=$(ol_badnodes_exclude) || ol_log_warn "the bad nodes cannot be read"
+  IFS=', ' read -ra wanted <<<"${OUTLAST_EXCLUDE:-} ${OUTLAST_DROPPED:-} ${listed//$'\n'/ }"
   ((${#wanted[@]} > 0)) || return 0
   known=$(ol_sched_known_nodes "${wanted[@]}") || {
     ol_log_warn "cannot ask which nodes exist: nothing is excluded"
     return 0
   }
-  known=$(sort -u <<<"$known" | head -n "${OUTLAST_EXCLUDE_CAP:-200}")
+  known=$(awk '!seen[$0]++' <<<"$known" | head -n "${OUTLAST_EXCLUDE_CAP:-200}" | sort)
   printf '%s\n' "${known//$'\n'/,}"
 }
 
@@ -99,7 +101,7 @@ _ol_successor_is_gone() { # ID
 
 # A submit that seems to fail may have worked: no try without a clear no before it.
 ol_successor_submit() {
-  local delay_s=$1 script exclude wait_s=5 status left_s
+  local delay_s=$1 script exclude own wait_s=5 status left_s
   if [[ -n ${OUTLAST_NEXT_ID:-} ]]; then
     _ol_successor_is_gone "$OUTLAST_NEXT_ID" || return 0
     OUTLAST_WHY="job $OUTLAST_NEXT_ID, which was to follow, is gone: somebody cancelled it; to go on: $(ol_successor_command)"
@@ -113,6 +115,12 @@ ol_successor_submit() {
     if ((status == 1)); then
       status=0
       _ol_successor_try "$script" "$delay_s" "$exclude" || status=$?
+      # So few nodes may be left that no job fits: better on a bad one than not at all.
+      if ((status == 1)) && own=$(_ol_successor_leaves_out --without-bad) && [[ $own != "$exclude" ]]; then
+        ol_log_warn "$OUTLAST_WHY; trying without the list of bad nodes"
+        status=0
+        _ol_successor_try "$script" "$delay_s" "$own" || status=$?
+      fi
     fi
     case $status in
       0)

@@ -147,6 +147,7 @@ class Job:
     prepare_limit_s: int = 3600
     project_dir: str = ""
     runs_dir: str = ""
+    bad_nodes: str = ""
     ranks_per_node: int = 1
     launch: tuple[str, ...] = schema.words()
     chain: bool = True
@@ -208,7 +209,7 @@ def _check_shape(job: Job) -> None:
     for name in job.env:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise Refused(f"env.{name} is no name of a variable")
-    texts = {"project_dir": job.project_dir, "runs_dir": job.runs_dir}
+    texts = {"project_dir": job.project_dir, "runs_dir": job.runs_dir, "bad_nodes": job.bad_nodes}
     texts |= {f"pins.files: {name!r}": name for name in job.pins.files}
     texts |= {"checkpoint.prefix": job.checkpoint.prefix, "checkpoint.complete": job.checkpoint.complete}
     for key, text in texts.items():

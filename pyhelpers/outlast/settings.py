@@ -55,6 +55,7 @@ def _run(plan: Plan) -> list[Row]:
         ("RUN", job.run),
         ("FROM", job.from_),
         ("RUNS_DIR", inline.folder("runs_dir", inline.for_account(job.runs_dir, job.account))),
+        ("BAD_NODES", inline.folder("bad_nodes", inline.for_account(job.bad_nodes, job.account))),
         ("PROJECT_DIR", job.project_dir),
         ("NODES", job.nodes),
         ("SPARES", job.spares),

@@ -220,6 +220,15 @@ has() { # SPARES
   [ "$(event excluded)" = "" ]
 }
 
+@test "decide: a dead node gets a strike, the node of a cancelled job does not" {
+  OUTLAST_HOSTS=(n03 n04)
+  printf 'n04\n' >"$SCHED/down"
+  decide cancelled
+  [ ! -e "${OUTLAST_RUN_DIR%/*}/bad_nodes.txt" ]
+  decide node 'the launcher says: Node failure on n04'
+  grep -qE '^n04  [0-9-]+  node_down  job=7\.0\.1$' "${OUTLAST_RUN_DIR%/*}/bad_nodes.txt"
+}
+
 @test "decide: a node that dies before anything was launched is excluded as well" {
   unset OUTLAST_LOG OUTLAST_LAUNCH_PID
   OUTLAST_NODES=2 OUTLAST_HOSTS=(n03 n04) OUTLAST_ATTEMPT=0

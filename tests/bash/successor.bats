@@ -167,6 +167,35 @@ fails_once() { # FUNCTION TEXT
   told 'submit demo.4 depend=7 delay_s=0 exclude=n1,n2 .*'
 }
 
+bad() { printf '%s  %(%Y-%m-%d)T  hang%s\n' "$1" "$(($(now) - 43200))" "${2:-}" >>"$BATS_TEST_TMPDIR/lake/bad_nodes.txt"; }
+
+@test "successor_submit: bad nodes of the file are excluded too, behind the job's own where the list is full" {
+  bad n8
+  bad n7 '  strikes=2'
+  OUTLAST_DROPPED=' n9'
+  submit 0
+  told 'submit demo.4 depend=7 delay_s=0 exclude=n7,n8,n9 .*'
+  OUTLAST_NEXT_ID='' OUTLAST_EXCLUDE_CAP=2
+  submit 0
+  told 'submit demo.4 depend=7 delay_s=0 exclude=n7,n9 .*'
+}
+
+@test "successor_submit: a job that is refused with the bad nodes left out is submitted without that list" {
+  bad n8
+  fails_once ol_sched_submit 'printf "submit %s\n" "${*:2}" >>"$SCHED/told"; echo "Requested node configuration is not available" >&2; return 1'
+  OUTLAST_DROPPED=' n9'
+  submit 0
+  [ "$status $OUTLAST_NEXT_ID $(submits)" = "0 8 2" ]
+  told 'submit demo.4 depend=7 delay_s=0 exclude=n9 .*'
+}
+
+@test "successor_submit: bad nodes that cannot be read are no reason to wait" {
+  mkdir "$BATS_TEST_TMPDIR/lake/bad_nodes.txt"
+  OUTLAST_DROPPED=' n9'
+  submit 0
+  told 'submit demo.4 depend=7 delay_s=0 exclude=n9 .*'
+}
+
 @test "successor_submit: the delay is passed on" {
   submit 240
   told 'submit demo.4 depend=7 delay_s=240 .*'

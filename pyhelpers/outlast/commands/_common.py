@@ -3,13 +3,16 @@
 import getpass
 import os
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from outlast import driver, ledger, places, rundir, runstate, tree
+from outlast.badnodes import leave_out
 from outlast.commands.render import user_file
+from outlast.refused import Refused
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The name of a run, or the path of its directory.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
@@ -73,10 +76,29 @@ def submit(run: rundir.RunDir, by: driver.Driver, project: str, parent: str = ""
 
     Raises: SchedulerRefused, NoAnswer; RunDirError: the ledger can't be written (the job is submitted).
     """
-    output = run.path / "logs" / "%j.out"
-    job = by.submit(run.script, run.name, depend=parent, output=output, dir=project)
+    options = {"depend": parent, "output": run.path / "logs" / "%j.out", "dir": project}
+    exclude = _left_out(run, by)
+    try:
+        job = by.submit(run.script, run.name, exclude=exclude, **options)
+    except driver.SchedulerRefused as err:
+        if not exclude:
+            raise
+        # So few nodes may be left that no job fits: better on a bad one than not at all.
+        typer.echo(f"outlast: {err}; trying without the list of bad nodes", err=True)
+        job = by.submit(run.script, run.name, **options)
     note(run, "submitted", successor=job, name=run.name)
     return job
+
+
+def _left_out(run: rundir.RunDir, by: driver.Driver) -> str:
+    try:
+        exclude = leave_out.hosts(run, by, datetime.now(UTC).date())
+    except Refused as err:
+        typer.echo(f"outlast: {err}; no bad node is left out", err=True)
+        return ""
+    if exclude:
+        typer.echo(f"outlast: left out: {exclude} ({run.bad_nodes})", err=True)
+    return exclude
 
 
 def note(run: rundir.RunDir, event: str, /, **fields: ledger.Value) -> None:

@@ -10,6 +10,7 @@ OUTLAST_JOB='demo'
 OUTLAST_RUN='demo'
 OUTLAST_FROM=''
 OUTLAST_RUNS_DIR="$HOME"'/.local/state/outlast/runs'
+OUTLAST_BAD_NODES=''
 OUTLAST_PROJECT_DIR=''
 OUTLAST_NODES=1
 OUTLAST_SPARES=0
@@ -131,7 +132,7 @@ main() {
 # What follows: the parts of main; this job and its site; the tools, a file each ("# lib/NAME.sh -"):
 #   an attempt   attempt nodes pins watch stop ending decide guard successor settle
 #   watchdog     hang cadence stacks
-#   beside it    deadline pulse courier hook coordinator checkpoint stage bring progress lease run history ledger
+#   beside it    deadline pulse courier hook coordinator checkpoint stage bring progress lease run history ledger badnodes
 #   below them   environment shim mail report py bounded log scheduler/local
 
 # lib/main.sh - the parts of a job's story, in the order in which main tells them
@@ -170,7 +171,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, history, run, checkpoint, stage, nodes, courier, deadline, environment, shim, progress, pins
 
 # lib/nodes.sh - which nodes of this job train, which stand by, which are out of use (docs/nodes.md)
-# Needs    log, ledger
+# Needs    log, ledger, badnodes
 
 # lib/pins.sh - is what the run trains with still what its first launch found? (docs/pins.md)
 # Needs    log, bounded, ledger, attempt, py
@@ -191,7 +192,7 @@ ol_site_env() {
 # Needs    log, bounded, history, run, hook
 
 # lib/successor.sh - the next job of the chain
-# Needs    log, bounded, ledger, history, deadline, run, lease
+# Needs    log, bounded, ledger, history, deadline, run, lease, badnodes
 
 # lib/settle.sh - the job's last minutes: drain, finish, report, let go
 # Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, nodes, py, report, hook
@@ -243,6 +244,9 @@ ol_site_env() {
 
 # lib/ledger.sh - the record of what happened: one JSON object a line (docs/ledger.md)
 # Needs    bounded
+
+# lib/badnodes.sh - nodes that were to blame, over jobs and runs (docs/badnodes.md)
+# Needs    log, bounded, py
 
 # lib/environment.sh - the variables that trainers and their libraries need, whatever the site
 # Needs    log
