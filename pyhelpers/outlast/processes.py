@@ -1,5 +1,9 @@
 """Processes of a run on this machine. The one home of psutil."""
 
+import contextlib
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import psutil
@@ -20,3 +24,47 @@ def of_rank(run: str, job: str, rank: int, program: str) -> int | None:
         except psutil.Error:
             continue
     return None
+
+
+def marked(name: str, value: str) -> list[int]:
+    """The live processes of ours with that variable in their environment, by number; zombies have none."""
+    found: list[int] = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(name) == value and process.pid != os.getpid():
+                found.append(int(process.pid))
+        except psutil.Error:
+            continue
+    return sorted(found)
+
+
+def stack(pid: int) -> str:
+    """What a process is doing, for a person: words, state, what its threads wait for, Python's stack by py-spy."""
+    try:
+        process = psutil.Process(pid)
+        with process.oneshot():
+            lines = [f"== process {pid}, {process.status()}: {' '.join(process.cmdline())[:300]}"]
+        lines += [f"thread {task.name} waits in {_word(task / 'wchan')}" for task in _tasks(pid)]
+        lines += _word(Path(f"/proc/{pid}/stack")).splitlines()
+    except (psutil.Error, OSError) as err:
+        return f"== process {pid}: {err}\n"
+    return "\n".join([*lines, *_python(process), ""])
+
+
+def _tasks(pid: int) -> list[Path]:
+    return sorted(Path(f"/proc/{pid}/task").iterdir())[:40]
+
+
+def _word(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace").strip() or "?"
+    except OSError:
+        return ""
+
+
+def _python(process: psutil.Process) -> list[str]:
+    with contextlib.suppress(psutil.Error, OSError, subprocess.TimeoutExpired):
+        if program := shutil.which("py-spy", path=process.environ().get("PATH")):
+            words = [program, "dump", "--nonblocking", "--pid", str(process.pid)]
+            return subprocess.run(words, capture_output=True, text=True, timeout=10, check=False).stdout.splitlines()
+    return []

@@ -34,6 +34,7 @@ VERBS: dict[str, str] = {
     "resume": "Clear a stop or a hold and submit the run again.",
     "cancel": "Stop a run at once: cancel every job of its chain.",
     "launch": "Run a command under the supervisor in this interactive allocation.",
+    "watch": "Run a command; end it, with all its processes, and try again when it makes no progress.",
     "sidecar": "Make a job's checkpoints durable while it trains (jobs start this).",
     "toolcopy": "Copy outlast into a folder that works without the checkout.",
 }
