@@ -29,6 +29,7 @@ Kinds:
     ignore_signals  TERM, INT, USR1, USR2, HUP and the stop file have no effect from here on
     slow_start      sleep `seconds` before the ranks meet (`step`, `after` don't count); TERM still ends that
     fresh_start     start at step 0 in spite of --resume_from_checkpoint (`step` and `after` don't count)
+    slow_eval       an evaluation takes `seconds` longer, and draws its bar meanwhile; rank 0 evaluates
     slow_save       stop for `seconds` in a save, model written and trainer_state.json not; rank 0 saves
     enospc          OSError ENOSPC in that place instead
     nan             gradients, so weights and losses from the next step on, become NaN
@@ -47,7 +48,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 READ_EVERY_STEPS = 5
-KINDS = frozenset("exit exit0 segv kill hang stay ignore_signals slow_start fresh_start slow_save enospc nan".split())
+KINDS = frozenset(
+    "exit exit0 segv kill hang stay ignore_signals slow_start fresh_start slow_eval slow_save enospc nan".split()
+)
 IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
 
 

@@ -7,6 +7,7 @@ import time
 
 BAR_EVERY_S = 0.1  # tqdm's own
 BAR_WIDTH = 10
+EVAL_BATCHES = 40  # of an evaluation that takes its time
 PLAIN = {"loss": "loss", "eval_loss": "eval", "train_runtime": "runtime"}  # what a plain line tells, and how
 
 
@@ -68,6 +69,12 @@ class Reporter:
             return
         print("\r" + " " * 79 + "\r", end="", file=sys.stderr, flush=True)
         print(entry, flush=True)
+
+    def evaluate(self, seconds: float) -> None:
+        """Take so long over an evaluation, with a bar as the Trainer draws one."""
+        for batch in range(EVAL_BATCHES):
+            self.note("\r" + bar(batch, EVAL_BATCHES, batch * seconds / EVAL_BATCHES, batch))
+            time.sleep(seconds / EVAL_BATCHES)
 
     def end(self) -> None:
         """Leave the bar's line."""

@@ -136,6 +136,8 @@ class Trainer:
         if self.place.rank or not self.is_due(self.args.eval_steps):
             return
         progress = self.run.progress
+        if fault := self.faults.due("slow_eval", progress.step, self.made):
+            self.reporter.evaluate(fault.seconds)
         loss = model.loss(self.run.weights, *data.evaluation_batch(self.text.evaluation, model.CONTEXT))
         progress.best_metric = min(loss, progress.best_metric or loss)
         self.log({"eval_loss": loss})

@@ -1,0 +1,41 @@
+"""The training stands still, or seems to."""
+
+from __future__ import annotations
+
+from harness import Lab, wait_for
+
+TRAIN = """python3 -u train.py --output_dir {ckpt_dir} --max_steps {target_step} --save_steps 20 --logging_steps 5
+  --eval_steps 20 --step_time 0.1 {resume}"""
+# It lives as long as the launcher, and writes where the ranks do.
+TRACKER = "me=$BASHPID; (while kill -0 $me; do echo tracker: heartbeat; sleep 0.5; done) 2>/dev/null &"
+# Status 1: it is not there.
+STOP_RANK = """for p in $(pgrep -f "python.* -u train.py"); do
+  if grep -qzx RANK=%d /proc/$p/environ; then kill -STOP $p && exit; fi
+done
+ps -ef >&2; exit 1"""
+
+
+def test_a_rank_that_stops_while_a_tracker_chats_is_a_hang_and_a_long_evaluation_is_none(lab: Lab) -> None:
+    lab.faults({"kind": "slow_eval", "step": 20, "seconds": 25, "once": "evaluated"})
+    words = {"command": TRAIN, "setup": TRACKER, "progress.target_step": "200"}
+    words |= {"watchdog.idle_s": "10", "watchdog.eval_s": "120", "watchdog.save_s": "60"}
+    lab.render(*(word for key, value in words.items() for word in ("--set", f"{key}={value}")))
+    job = lab.submit()
+    wait_for(
+        lambda: any(e["step"] > 20 for e in lab.events("checkpoint_durable")), 90, "a checkpoint behind the evaluation"
+    )
+    assert lab.events("hang") == []
+    victim = lab.host_of(job, 1)
+    lab.alice("bash", "-c", STOP_RANK % 3, host=victim)
+    hang = lab.wait_event("hang", 60)
+    assert (hang["phase"], hang["limit_s"]) == ("steps", 10)
+    lab.finish()
+    assert lab.endings(job) == ["hang", "done"]
+    end = lab.events("ended")[0]
+    assert (end["code"], end["then"], end["fingerprint"]) == (124, "relaunch", "hang/steps")
+    stacks = {path.stem: path.read_text() for path in (lab.folder / f"stacks/{job}.0.1").glob("*.txt")}
+    assert stacks.keys() == set(lab.hosts(lab.events("launched")[0]))
+    assert [stacks[host].count("State: T (stopped)") for host in (lab.host_of(job), victim)] == [0, 1]
+    assert [rank for rank in range(4) if any(f", rank {rank}: " in text for text in stacks.values())] == [0, 1, 2, 3]
+    assert lab.log(job).count("tracker: heartbeat") > 100
+    lab.assert_resumed()
