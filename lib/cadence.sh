@@ -55,12 +55,12 @@ ol_cadence_step() {
   [[ $OUTLAST_TARGET_STEP == 0 ]] || (($2 < OUTLAST_TARGET_STEP)) || OL_CADENCE_PHASE=end
 }
 
-# Gaps are counted by size, four sizes to each doubling. The longest is that of the last four to eight hours: a compile in the
+# Gaps are counted by size, four sizes to each doubling. The longest is that of the last eight to sixteen hours: a compile in the
 # middle is forgotten, an evaluation that the log does not tell is not.
 _ol_cadence_learn() { # T GAP_S
   local size=$2 shift_=0 all=0 at
   OL_CADENCE_SEEN_S=$((OL_CADENCE_SEEN_S + $2))
-  if (($1 - OL_CADENCE_ERA_T > 14400)); then
+  if (($1 - OL_CADENCE_ERA_T > 28800)); then
     OL_CADENCE_LONG_BEFORE_S=$OL_CADENCE_LONG_S OL_CADENCE_LONG_S=0 OL_CADENCE_ERA_T=$1
   fi
   (($2 <= OL_CADENCE_LONG_S)) || OL_CADENCE_LONG_S=$2
@@ -119,9 +119,9 @@ _ol_cadence_steps_limit() {
   elif ((OL_CADENCE_N < 20 && OL_CADENCE_KNOWN_Q_S == 0)); then
     limit_s=$((long_s * 3 > 1800 ? long_s * 3 : 1800))
   else
-    limit_s=$((q_s * 5 > long_s * 2 ? q_s * 5 : long_s * 2))
+    limit_s=$((q_s * 5 > long_s * 3 ? q_s * 5 : long_s * 3))
     ((limit_s > unseen_s)) || limit_s=$unseen_s
-    ((limit_s > 180)) || limit_s=180
+    ((limit_s > 300)) || limit_s=300
     ((q_s * 2 <= high_s)) || high_s=$((q_s * 2))
     ((long_s * 3 / 2 <= high_s)) || high_s=$((long_s * 3 / 2))
     ((limit_s < high_s)) || limit_s=$high_s
