@@ -112,6 +112,15 @@ _ol_ending_shared_is_full() {
     "$OUTLAST_RUN_DIR"
 }
 
+# The node that its stacks accuse (lib/suspect.sh).
+_ol_ending_suspect() {
+  local host='' reason=''
+  read -r host reason 2>/dev/null <"$OUTLAST_STATE/suspect"
+  [[ -n $host ]] || return 0
+  OUTLAST_BLAME=("$host") OUTLAST_BLAME_WHY=$reason
+  OUTLAST_EVIDENCE+="; $host is unlike the others: ${reason/hang/its rank is stopped or gone}"
+}
+
 _ol_ending_by_request() { # REASON
   case $1 in
     stop) _ol_ending_is stopped "control/stop" ;;
@@ -125,6 +134,7 @@ _ol_ending_by_request() { # REASON
       # As `timeout` would have it: what the launcher says of ranks that we killed is no evidence.
       OUTLAST_LAUNCH_CODE=124 OUTLAST_FINGERPRINT=hang/$OUTLAST_HANG_PHASE
       _ol_ending_is hang "$OUTLAST_HANG_SAYS"
+      _ol_ending_suspect
       ;;
     wrong_resume) _ol_ending_is wrong_resume "first step $OUTLAST_FIRST_STEP, promised $OUTLAST_RESUME_STEP" ;;
     *) return 1 ;;

@@ -11,9 +11,10 @@
 # where it is installed. NCCL's flight recorder is told to write, and its files are copied. A node has 30 s; one that does
 # not answer has that written into its file.
 #
+# Files    OUTLAST_STATE/suspect   `HOST REASON` of the node that is unlike the others, or nothing
 # Sets     OUTLAST_STACKS_PID
 # Reads    OUTLAST_NODE_LIST OUTLAST_TOKEN OUTLAST_STACK_SIGNAL OUTLAST_LOCAL OUTLAST_RUN_DIR
-# Needs    log, bounded
+# Needs    log, bounded, suspect
 # Sourcing it defines the functions above and does nothing else.
 
 # The next functions run on the nodes, where nothing else of ours is.
@@ -141,6 +142,7 @@ _ol_stacks_collect() {
   ol_shared mkdir -p "$theirs"
   ol_sched_on_each 30 "$OUTLAST_NODE_LIST" bash -c "$text" _ "$OUTLAST_TOKEN" "$OUTLAST_STACK_SIGNAL" "$theirs" "$bytes" >"$mine/all" 2>"$mine/errors" </dev/null
   _ol_stacks_split "$mine/all" "$mine" "$OUTLAST_NODE_LIST"
+  ol_suspect "$mine" "$OUTLAST_NODE_LIST" >"$OUTLAST_STATE/suspect"
   rm -f "$mine/all"
   # shellcheck disable=SC2016 # expanded by the child
   ol_shared bash -c 'cp "$1"/*.txt "$2/"' _ "$mine" "$theirs" || ol_log_warn "the stacks stay on this node: $mine"
@@ -148,6 +150,7 @@ _ol_stacks_collect() {
 }
 
 ol_stacks_start() {
+  rm -f "$OUTLAST_STATE/suspect"
   (
     trap - TERM USR1 EXIT
     _ol_stacks_collect

@@ -339,3 +339,15 @@ END
   [ "$OUTLAST_CLASS $OUTLAST_LAUNCH_CODE $OUTLAST_FINGERPRINT" = "hang 124 hang/steps" ]
   [ "$OUTLAST_EVIDENCE" = "$OUTLAST_HANG_SAYS" ]
 }
+
+@test "ending: the node whose stacks accuse it is to blame for a hang, and without one nobody" {
+  OUTLAST_HANG_SAYS='no progress' OUTLAST_HANG_PHASE=steps OUTLAST_BLAME=()
+  asked hang
+  status_of ol_ending_attempt
+  [ "${#OUTLAST_BLAME[@]}" = 0 ]
+  OUTLAST_CLASS=''
+  echo 'n2 hang' >"$OUTLAST_STATE/suspect"
+  status_of ol_ending_attempt
+  [ "${OUTLAST_BLAME[*]} $OUTLAST_BLAME_WHY" = "n2 hang" ]
+  [ "$OUTLAST_EVIDENCE" = "no progress; n2 is unlike the others: its rank is stopped or gone" ]
+}

@@ -18,7 +18,7 @@ ps -ef >&2; exit 1"""
 def test_a_rank_that_stops_while_a_tracker_chats_is_a_hang_and_a_long_evaluation_is_none(lab: Lab) -> None:
     lab.faults({"kind": "slow_eval", "step": 20, "seconds": 25, "once": "evaluated"})
     words = {"command": TRAIN, "setup": TRACKER, "progress.target_step": "200"}
-    words |= {"watchdog.idle_s": "10", "watchdog.eval_s": "120", "watchdog.save_s": "60"}
+    words |= {"spares": "1", "watchdog.idle_s": "10", "watchdog.eval_s": "120", "watchdog.save_s": "60"}
     lab.render(*(word for key, value in words.items() for word in ("--set", f"{key}={value}")))
     job = lab.submit()
     wait_for(
@@ -33,8 +33,11 @@ def test_a_rank_that_stops_while_a_tracker_chats_is_a_hang_and_a_long_evaluation
     assert lab.endings(job) == ["hang", "done"]
     end = lab.events("ended")[0]
     assert (end["code"], end["then"], end["fingerprint"]) == (124, "relaunch", "hang/steps")
+    first, second = map(lab.hosts, lab.events("launched"))
+    assert first[1] == victim
+    assert second[0] == first[0] and victim not in second
     stacks = {path.stem: path.read_text() for path in (lab.folder / f"stacks/{job}.0.1").glob("*.txt")}
-    assert stacks.keys() == set(lab.hosts(lab.events("launched")[0]))
+    assert stacks.keys() == set(first)
     assert [stacks[host].count("State: T (stopped)") for host in (lab.host_of(job), victim)] == [0, 1]
     assert [rank for rank in range(4) if any(f", rank {rank}: " in text for text in stacks.values())] == [0, 1, 2, 3]
     assert lab.log(job).count("tracker: heartbeat") > 100

@@ -131,7 +131,7 @@ main() {
 #   OUTLAST_STATE     in that folder on the first node: this job's state and its own log
 # What follows: the parts of main; this job and its site; the tools, a file each ("# lib/NAME.sh -"):
 #   an attempt   attempt nodes pins watch stop ending decide guard successor settle
-#   watchdog     hang cadence stacks
+#   watchdog     hang cadence stacks suspect
 #   beside it    deadline pulse courier hook coordinator checkpoint stage bring progress lease run history ledger badnodes
 #   below them   environment shim mail report py bounded log scheduler/local
 
@@ -204,7 +204,10 @@ ol_site_env() {
 # Needs    nothing
 
 # lib/stacks.sh - what every process of a launch is doing, written down before it is ended
-# Needs    log, bounded
+# Needs    log, bounded, suspect
+
+# lib/suspect.sh - whose fault is a hang? What the stacks of all its nodes say, compared
+# Needs    nothing
 
 # lib/deadline.sh - when training must stop, kept by a process of its own
 # Needs    log, bounded, history
