@@ -9,8 +9,22 @@
 #
 # Sets     OUTLAST_ATTEMPT OUTLAST_RESUME_STEP (empty: a fresh start) OUTLAST_RESUME
 #          OUTLAST_LAUNCH_PID OUTLAST_LAUNCH_S OUTLAST_LOG OUTLAST_SAID OUTLAST_WHY
-# Needs    log, bounded, ledger, history, run, checkpoint, stage, nodes, courier, deadline, environment, shim, progress, pins
+# Needs    log, bounded, ledger, history, run, checkpoint, stage, nodes, leftovers, successor, pulse, courier, deadline, environment, shim, progress, pins
 # Sourcing it defines the functions above and does nothing else.
+
+# The nodes of the launch, with nothing of an earlier one on them. Each turn has a node less to choose from.
+_ol_attempt_nodes() {
+  local status
+  while ol_nodes_pick; do
+    ((OUTLAST_ATTEMPT > 1 || OUTLAST_RESTART > 0)) || return 0
+    status=0
+    ol_leftovers_clear || status=$?
+    ((status > 0)) || return 0
+    ((status == 3)) || return "$((status == 2 ? 2 : 7))"
+    ol_successor_exclude
+  done
+  return 7
+}
 
 # The newest durable checkpoint. A file system that does not answer is waited for, half an hour at most:
 # without it a start would be a silent fresh start.
@@ -202,9 +216,10 @@ ol_attempt_begin() {
   OUTLAST_SAID=$OUTLAST_STATE/attempt.$OUTLAST_ATTEMPT.said
   : >"$OUTLAST_LOG"
   : >"$OUTLAST_SAID"
-  rm -f "$OUTLAST_STATE"/{asked,dead} "$OUTLAST_LOCAL/stop"
+  rm -f "$OUTLAST_STATE/asked" "$OUTLAST_LOCAL/stop"
+  ol_pulse_begin
   ol_progress_reset
-  ol_nodes_pick || return 7
+  _ol_attempt_nodes || return
   _ol_attempt_choose || return
   ol_pins_begin
   _ol_attempt_arrange || return

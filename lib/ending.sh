@@ -127,7 +127,7 @@ _ol_ending_by_request() { # REASON
     deadline) _ol_ending_is walltime "our deadline: $(cut -d' ' -f2- "$OUTLAST_STATE/deadline")" ;;
     lost) _ol_ending_is superseded "a newer lease than $OUTLAST_GENERATION" ;;
     node)
-      _ol_ending_is node "the scheduler calls $(paste -sd' ' "$OUTLAST_STATE/dead") down, and nothing can be started there"
+      _ol_ending_is node "dead: $(paste -sd' ' "$OUTLAST_STATE/dead"): $(cat "$OUTLAST_STATE/dead.why"), and nothing can be started there"
       OUTLAST_FINGERPRINT=node
       ;;
     hang)

@@ -13,9 +13,10 @@
 #                                are given up to the scheduler, which would end the job for them
 #   ol_nodes_is_dropped HOST     is it out of use?
 #   ol_nodes_others              print all but the first and those that were given up, with commas between
+#   ol_nodes_is_the_sites COUNT  do so many have the same trouble at once that it is the site's, and no node's fault?
 #   ol_nodes_spares              print how many are left that do not train
 #
-# Sets     OUTLAST_NODE_LIST (nodes of the launch, in the order of ranks) OUTLAST_WHY OUTLAST_DROPPED OUTLAST_SLOTS
+# Sets     OUTLAST_NODE_LIST (hosts of the launch, in the order of ranks) OUTLAST_WHY OUTLAST_DROPPED OUTLAST_SLOTS
 # Files    OUTLAST_STATE/gone   nodes that were given up, one a line: nothing is started there any more
 # Reads    OUTLAST_HOSTS OUTLAST_NODES
 # Needs    log, ledger, badnodes
@@ -58,11 +59,11 @@ _ol_nodes_by_record() { # HOST...
 
 # Who could take a place: all that are left and have none.
 _ol_nodes_idle() {
-  local host nodes=() slots=" ${OUTLAST_SLOTS[*]:-} "
+  local host who=() slots=" ${OUTLAST_SLOTS[*]:-} "
   while read -r host; do
-    [[ $slots == *" $host "* ]] || nodes+=("$host")
+    [[ $slots == *" $host "* ]] || who+=("$host")
   done < <(_ol_nodes_left)
-  _ol_nodes_by_record "${nodes[@]}"
+  _ol_nodes_by_record "${who[@]}"
 }
 
 ol_nodes_pick() {
@@ -102,22 +103,22 @@ _ol_nodes_again() {
 }
 
 ol_nodes_drop() { # REASON HOST...
-  local reason=$1 host nodes=()
+  local reason=$1 host who=()
   shift
   for host in "$@"; do
-    ol_nodes_is_dropped "$host" || nodes+=("$host")
+    ol_nodes_is_dropped "$host" || who+=("$host")
     OUTLAST_DROPPED="${OUTLAST_DROPPED:-} $host"
   done
-  ((${#nodes[@]} > 0)) || return 0
-  ol_log_warn "out of use from now on: ${nodes[*]} ($reason)"
-  ol_ledger_add excluded nodes="${nodes[*]}" why="$reason"
+  ((${#who[@]} > 0)) || return 0
+  ol_log_warn "out of use from now on: ${who[*]} ($reason)"
+  ol_ledger_add excluded nodes="${who[*]}" why="$reason"
   # After TERM a successor comes first, and KILL is near.
   if [[ -e $OUTLAST_STATE/term ]]; then
-    ol_badnodes_add "$reason" "${nodes[@]}" &
+    ol_badnodes_add "$reason" "${who[@]}" &
   else
-    ol_badnodes_add "$reason" "${nodes[@]}"
+    ol_badnodes_add "$reason" "${who[@]}"
   fi
-  [[ ! $reason =~ ^(node_down|no_answer|rebooted)$ ]] || _ol_nodes_give_up "${nodes[@]}"
+  [[ ! $reason =~ ^(node_down|no_answer|rebooted)$ ]] || _ol_nodes_give_up "${who[@]}"
 }
 
 # A job that keeps a dead node is ended for it: by PBS after seven minutes, by Slurm as soon as it sees it. One that gives
@@ -127,7 +128,11 @@ _ol_nodes_give_up() { # HOST...
   printf '%s\n' "$@" >>"$OUTLAST_STATE/gone"
   [[ ! -e $OUTLAST_STATE/term ]] && declare -F ol_sched_release >/dev/null || return 0
   for host in "$@"; do
-    ! ol_sched_release "$host" || ol_log_info "gave $host up; the job goes on without it"
+    if ol_sched_release "$host"; then
+      ol_log_info "gave $host up; the job goes on without it"
+    else
+      ol_log_warn "$host could not be given up: the scheduler may end the job for it"
+    fi
   done
 }
 
@@ -140,6 +145,9 @@ ol_nodes_others() {
   done
   printf '%s' "$list"
 }
+
+# More than two, and more than one in twenty.
+ol_nodes_is_the_sites() { (($1 > 2 && $1 * 20 > ${#OUTLAST_HOSTS[@]})); }
 
 ol_nodes_spares() {
   local usable=()

@@ -414,7 +414,7 @@ ol_sched_kill_launch() {
   done
   kill -s KILL "$1" 2>/dev/null
   IFS=, read -ra hosts <<<"$OUTLAST_NODE_LIST"
-  down=$(ol_sched_down_nodes "${hosts[@]}")
+  down=$(ol_sched_down_nodes "${hosts[@]}" && cat "$OUTLAST_STATE/dead" 2>/dev/null)
   for node in "${hosts[@]}"; do
     [[ $'\n'$down$'\n' == *$'\n'"$node"$'\n'* ]] || list+=${list:+,}$node
   done

@@ -175,6 +175,11 @@ class Lab:
         steps = self.root("head", "squeue", "-h", "-s", "-j", job, "-o", "%i %j").splitlines()
         return next(line.split()[0] for line in steps if line.endswith("outlast-train"))
 
+    def miss_hosts_for(self, seconds: int) -> None:
+        """As root: so late does the scheduler see that a host is dead; on a real machine after 300 s."""
+        self.root("head", "sed", "-i", f"s/^SlurmdTimeout=.*/SlurmdTimeout={seconds}/", "/etc/slurm/slurm.conf")
+        self.root("head", "scontrol", "reconfigure")
+
     def requeue(self, job: str, check: bool = True) -> None:
         """An operator has the job start anew."""
         self.root("head", "scontrol", "requeue", job, check=check)

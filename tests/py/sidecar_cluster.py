@@ -53,6 +53,7 @@ class Cluster:
             "VERSION": "1.0",
             "RANKS_PER_NODE": 1,
             "SIDECAR_S": 0.1,
+            "POLL_S": 60,
             "CKPT_WRITERS": 16,
             "CKPT_MEMORY_GIB": 0,
             "CKPT_MIB_PER_S": 0,

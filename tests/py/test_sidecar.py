@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from sidecar_cluster import Cluster, wait_for
 
 from outlast.checkpoint import manifest
+from outlast.sidecar import coordinator, settings
 
 
 @pytest.fixture
@@ -231,6 +233,33 @@ def test_the_next_launch_writes_the_same_step_anew(one: Cluster) -> None:
     content = one.save(20, size=4_000_000, seed=1)
     one.wait_durable(20)
     one.assert_holds(20, content)
+
+
+def test_what_lies_on_a_node_that_trains_no_more_is_nobodys_part(three: Cluster) -> None:
+    three.start()
+    three.save_sharded(20, torn="h2")
+    three.end(1)
+    three.drain()
+    (three.folder("h0") / "step-20").rename(three.folder("h0") / ".unused")
+    three.hosts = ["h0", "h2"]  # h1 had rank 1, and still has its part
+    three.launch(2)
+    three.save_sharded(20, torn="h2")
+    three.end(1)
+    three.drain()
+    assert three.durable_steps() == []
+    assert "(rank 1 on h2) is missing" in three.events("checkpoint_torn")[-1][1]
+
+
+def test_a_node_is_told_to_be_silent_until_it_is_given_up(three: Cluster) -> None:
+    environ = {**three.env(), "OUTLAST_AGENT_TOKEN": "secret"}
+    found = coordinator.Coordinator(settings.from_env(environ), "secret")
+    now = time.time()
+    found.crew.left_s |= {"h1": now - 50, "h2": now - 1}
+    found._tell_silent()
+    assert (three.state / "silent").read_text() == "h1\n"
+    (three.state / "gone").write_text("h1.example.org\n")
+    found._tell_silent()
+    assert (three.state / "silent").read_text() == ""
 
 
 def test_a_drain_with_nothing_to_do_is_over_at_once(one: Cluster) -> None:

@@ -20,7 +20,7 @@ from outlast.checkpoint.listing import Snapshot
 from outlast.checkpoint.manifest import Item, Manifest
 from outlast.sidecar import disk, judge, publish, retain
 from outlast.sidecar.child import Child
-from outlast.sidecar.crew import Crew, keep_agent, start_agent
+from outlast.sidecar.crew import Crew, View, keep_agent, start_agent
 from outlast.sidecar.judge import Entry, Facts, Files, Part, Rules, Verdict
 from outlast.sidecar.pages import Pages, Reading
 from outlast.sidecar.room import Room
@@ -72,6 +72,7 @@ class Coordinator:
         self.drained = ""
         self.repaired = False
         self.throughput = 0.0
+        self.silent: list[str] = []
         self.agent: Any = None
         self.agent_s = 0.0
         self.token = token
@@ -118,8 +119,8 @@ class Coordinator:
         absent = frozenset(rules.hosts) - self.crew.present()
         over = ranks.known and not ranks.running
         gone_s = GONE_S if self.state.left_s(now) > 4 * GONE_S else GONE_S / 4
-        late = set()
-        for host in absent:
+        late = set(absent & self.state.gone())
+        for host in absent - late:
             left_s = self.crew.left_s.get(host)
             if left_s is not None:
                 waited_s, limit_s = now - max(left_s, self.begun_s), gone_s if over else GRACE_S
@@ -132,9 +133,12 @@ class Coordinator:
         return absent, frozenset(late)
 
     def _entries(self) -> dict[str, dict[str, Entry]]:
-        """What hosts have, by checkpoint: also what those had that are gone now."""
+        """What hosts have, by checkpoint: also what those had that are gone now.
+
+        One that is not in the launch may have parts of an earlier one's checkpoints, by the same names.
+        """
         found: dict[str, dict[str, Entry]] = {}
-        for host, view in self.crew.views.items():
+        for host, view in self._views().items():
             for name, entry in view.entries.items():
                 found.setdefault(name, {})[host] = entry
         for key, files in self.journal.files.items():
@@ -142,6 +146,10 @@ class Coordinator:
             if attempt == str(self.attempt):
                 self._remember(found, name, files)
         return found
+
+    def _views(self) -> dict[str, View]:
+        hosts = self.state.attempt()[1] or self.settings.hosts
+        return {host: self.crew.views[host] for host in hosts if host in self.crew.views}
 
     def _remember(self, found: dict[str, dict[str, Entry]], name: str, files: dict[str, tuple[Part, str]]) -> None:
         step = disk.step_of(name, self.settings.prefix)
@@ -165,7 +173,7 @@ class Coordinator:
         durable = self.state.durable_step()
         absent, late = self._absent(rules, ranks)
         around = judge.scene(rules, ranks, time.time())
-        beside = {host: view.beside for host, view in self.crew.views.items()}
+        beside = {host: view.beside for host, view in self._views().items()}
         found = []
         for name, entries in self._entries().items():
             if not ranks.known or max(entry.step for entry in entries.values()) <= durable:
@@ -378,6 +386,17 @@ class Coordinator:
     def _keys(self) -> set[str]:
         return {transfer.key for transfer in self.transfers.values()}
 
+    def _tell_silent(self) -> None:
+        """Nodes whose agent was there and has been gone for long, for lib/pulse.sh."""
+        now = time.time()
+        gone = self.state.gone()
+        silent = sorted(
+            h for h, left_s in self.crew.left_s.items() if now - left_s > self.settings.silent_s and h not in gone
+        )
+        if silent != self.silent:
+            self.silent = silent
+            self.state.write("silent", "".join(f"{host}\n" for host in silent))
+
     # ── the loop ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def tick(self, limit_s: float = 0.2) -> None:
@@ -468,6 +487,7 @@ class Coordinator:
             self.tick()
             if time.time() - beat_s > 1:
                 beat_s = time.time()
+                self._tell_silent()
                 self.state.write("sidecar_beat", f"{int(beat_s)}\n")
 
 

@@ -37,6 +37,7 @@ class Settings:
     bytes_per_s: float  # all of them together; 0: no limit
     memory: int  # bytes of a node that its checkpoints may take, where they lie in memory; 0: they lie on a disk
     look_s: float
+    silent_s: float  # after so long without an agent a node is said to be silent; the crew takes up to 20 s to miss it
     version: str
     parent_pid: int  # the process that it ends with
 
@@ -78,6 +79,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         bytes_per_s=float(env["OUTLAST_CKPT_MIB_PER_S"]) * (1 << 20),
         memory=int(float(env["OUTLAST_CKPT_MEMORY_GIB"]) * (1 << 30)),
         look_s=float(env.get("OUTLAST_SIDECAR_S", "5")),
+        silent_s=0.75 * float(env["OUTLAST_POLL_S"]),
         version=env["OUTLAST_VERSION"],
         parent_pid=int(env["OUTLAST_SIDECAR_PID"]),
     )
@@ -126,6 +128,13 @@ class State:
         if len(words) != 2:
             return 0, ()
         return int(words[0]), tuple(short(host) for host in words[1].split(","))
+
+    def gone(self) -> frozenset[str]:
+        """The hosts that were given up (lib/nodes.sh)."""
+        try:
+            return frozenset(short(host) for host in (self.folder / "gone").read_text().split())
+        except OSError:
+            return frozenset()
 
     def parent(self) -> str:
         """The checkpoint that the last launch resumed from: a name, of another run a path; empty: none."""

@@ -142,9 +142,9 @@ main() {
 #   OUTLAST_LOCAL     this job's folder on each node's own disk: checkpoints, what the ranks say
 #   OUTLAST_STATE     in that folder on the first node: this job's state and its own log
 # What follows: the parts of main; this job and its site; the tools, a file each ("# lib/NAME.sh -"):
-#   an attempt   attempt nodes pins watch stop ending decide guard successor settle
+#   an attempt   attempt nodes leftovers pins watch stop ending decide guard successor settle
 #   watchdog     hang cadence stacks suspect
-#   beside it    deadline pulse courier hook coordinator checkpoint stage bring progress lease run history ledger badnodes
+#   beside it    deadline pulse reach courier hook coordinator checkpoint stage bring progress lease run history ledger badnodes
 #   below them   environment shim mail report py bounded log scheduler/slurm
 
 # lib/main.sh - the parts of a job's story, in the order in which main tells them
@@ -187,10 +187,13 @@ ol_site_env() {
 
 # ---- the tools --------------------------------------------------------------------------------------
 # lib/attempt.sh - one launch: one checkpoint for all nodes, a fresh rendezvous, the ranks
-# Needs    log, bounded, ledger, history, run, checkpoint, stage, nodes, courier, deadline, environment, shim, progress, pins
+# Needs    log, bounded, ledger, history, run, checkpoint, stage, nodes, leftovers, successor, pulse, courier, deadline, environment, shim, progress, pins
 
 # lib/nodes.sh - which nodes of this job train, which stand by, which are out of use (docs/nodes.md)
 # Needs    log, ledger, badnodes
+
+# lib/leftovers.sh - nothing of an earlier launch is left where the next one starts
+# Needs    log, attempt, nodes, reach
 
 # lib/pins.sh - is what the run trains with still what its first launch found? (docs/pins.md)
 # Needs    log, bounded, ledger, attempt, py
@@ -231,8 +234,11 @@ ol_site_env() {
 # lib/deadline.sh - when training must stop, kept by a process of its own
 # Needs    log, bounded, history
 
-# lib/pulse.sh - are all our nodes alive? Where the scheduler ends a job minutes after one has died, we look ourselves
-# Needs    log
+# lib/pulse.sh - are all our nodes alive? Schedulers see a dead one late, and then end the whole job for it
+# Needs    log, nodes, reach, successor
+
+# lib/reach.sh - which nodes answer: through the launcher, bounded, at any number of nodes
+# Needs    nothing
 
 # lib/courier.sh - what goes between the node and the shared file system while training runs
 # Needs    log, bounded, ledger, lease, checkpoint, coordinator, mail
