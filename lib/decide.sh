@@ -4,6 +4,7 @@
 # Functions
 #   ol_decide               OUTLAST_CLASS -> OUTLAST_THEN, through the guards; writes the `ended` event and
 #                           acts: hold, successor, removal of one
+#   ol_decide_trains NOW_S  a launch has made its first step, UTC seconds
 #   ol_decide_leave WHY     this job has nothing to do here
 #   ol_decide_hold WHY      the run needs a person
 #   ol_decide_write_hold WHY TODO   no further job may start
@@ -13,6 +14,12 @@
 # Reads    OUTLAST_BLAME (hosts to blame for this ending), OUTLAST_BLAME_WHY (a word)
 # Needs    log, bounded, ledger, history, guard, successor, deadline, ending, nodes, checkpoint, courier, mail, run, lease
 # Sourcing it defines the functions above and does nothing else.
+
+# What it took since the last ending is lost: OUTLAST_LOST_S.
+ol_decide_trains() { # NOW_S
+  [[ -z $OUTLAST_ENDED_S ]] || (($1 < OUTLAST_ENDED_S)) || OUTLAST_LOST_S=$((OUTLAST_LOST_S + $1 - OUTLAST_ENDED_S))
+  OUTLAST_ENDED_S=''
+}
 
 _ol_decide_by_class() {
   case $OUTLAST_CLASS in
@@ -67,6 +74,16 @@ _ol_decide_blame() {
   ol_successor_exclude
 }
 
+# A launch that makes no step adds to what the ending before it has cost, but not more than a start may take: it may have
+# trained in words that we do not know.
+_ol_decide_lost_time() {
+  local now_s
+  printf -v now_s '%(%s)T' -1
+  ((${OUTLAST_LAUNCH_S:-0} + OUTLAST_STARTUP_S > now_s)) || now_s=$((${OUTLAST_LAUNCH_S:-0} + OUTLAST_STARTUP_S))
+  ol_decide_trains "$now_s"
+  printf -v OUTLAST_ENDED_S '%(%s)T' -1
+}
+
 # A relaunch has to be worth it: with enough nodes, and with time to start and to reach a checkpoint. One that puts another
 # node into the place of a bad one is a swap, and counts as that alone. OUTLAST_BECAUSE: why not.
 _ol_decide_is_worth_it() { # DELAY_S
@@ -78,6 +95,8 @@ _ol_decide_is_worth_it() { # DELAY_S
     OUTLAST_BECAUSE="this job has swapped nodes $OUTLAST_SWAPPED times (guard.swaps)"
   elif ((OUTLAST_SWAPS_NOW == 0 && OUTLAST_ATTEMPT - OUTLAST_SWAPPED >= OUTLAST_ATTEMPTS)); then
     OUTLAST_BECAUSE="this job has launched $OUTLAST_ATTEMPT times (guard.attempts)"
+  elif ((OUTLAST_RECOVERY_S > 0 && OUTLAST_LOST_S >= OUTLAST_RECOVERY_S)); then
+    OUTLAST_BECAUSE="this job has lost $OUTLAST_LOST_S s to launches (guard.recovery_s)"
   elif ol_deadline_is_near "$((OUTLAST_STARTUP_S + OUTLAST_CKPT_INTERVAL_S + $1))"; then
     OUTLAST_BECAUSE="no time is left for a launch and a checkpoint"
   else
@@ -176,6 +195,7 @@ ol_decide() {
   OUTLAST_WHY='' OUTLAST_BECAUSE='' OUTLAST_DELAY_S=0
   ! _ol_decide_is_lost || _ol_ending_is superseded "a newer lease than $OUTLAST_GENERATION; and before: $OUTLAST_CLASS, $OUTLAST_EVIDENCE"
   _ol_decide_step
+  _ol_decide_lost_time
   _ol_decide_blame
   OUTLAST_THEN=$(_ol_decide_by_class)
   ol_log_info "ended: $OUTLAST_CLASS ($OUTLAST_EVIDENCE)"

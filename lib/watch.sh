@@ -90,9 +90,12 @@ _ol_watch_deaths() {
 
 # The first step after a resume must lie beyond the promised one: a silent fresh start is the worst restart.
 _ol_watch_resume() {
+  local now_s
   [[ -n $OUTLAST_FIRST_STEP && $OUTLAST_FIRST_SEEN == 0 ]] || return 0
   OUTLAST_FIRST_SEEN=1
   ol_ledger_add first_step step:="$OUTLAST_FIRST_STEP"
+  printf -v now_s '%(%s)T' -1
+  ol_decide_trains "$now_s"
   [[ -n $OUTLAST_RESUME_STEP ]] || return 0
   ((OUTLAST_FIRST_STEP < OUTLAST_RESUME_STEP)) || return 0
   ol_log_error "the trainer was told to resume at step $OUTLAST_RESUME_STEP and began at $OUTLAST_FIRST_STEP"

@@ -89,6 +89,7 @@ class Guard:
 
     attempts: int = 3
     swaps: int = 4
+    recovery_s: int = 3600
     stuck_jobs: int = 3
     same_failure: int = 3
     rapid_s: int = 600

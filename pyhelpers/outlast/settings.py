@@ -158,6 +158,7 @@ def _guards(plan: Plan) -> list[Row]:
     return [
         ("ATTEMPTS", guard.attempts),
         ("SWAPS", guard.swaps),
+        ("RECOVERY_S", guard.recovery_s),
         ("STUCK_JOBS", guard.stuck_jobs),
         ("SAME_FAILURE", guard.same_failure),
         ("RAPID_S", guard.rapid_s),

@@ -209,6 +209,19 @@ has() { # SPARES
   [[ $(event ended) == *'"because":"this job has swapped nodes 1 times (guard.swaps)"'* ]]
 }
 
+@test "decide: what launches have cost this job has a limit, those too that never made a step" {
+  OUTLAST_RECOVERY_S=100 OUTLAST_ATTEMPTS=9
+  [ "$(then_of crash)" = relaunch ]
+  decide crash
+  OUTLAST_ENDED_S=$(($(now) - 60))
+  ol_decide_trains "$(now)"
+  [ "$(then_of crash)" = relaunch ]
+  OUTLAST_ENDED_S=$(($(now) - 5000)) OUTLAST_LAUNCH_S=$(($(now) - 4990)) OUTLAST_STARTUP_S=40
+  decide crash
+  [ "$OUTLAST_THEN" = submit ]
+  [[ $(event ended) == *'"because":"this job has lost 11'?' s to launches (guard.recovery_s)"'* ]]
+}
+
 @test "decide: nobody is blamed for what a person or the clock has ended" {
   local class
   has 1
