@@ -9,7 +9,7 @@
 #
 # Sets     OUTLAST_ATTEMPT OUTLAST_RESUME_STEP (empty: a fresh start) OUTLAST_RESUME
 #          OUTLAST_LAUNCH_PID OUTLAST_LAUNCH_S OUTLAST_LOG OUTLAST_SAID OUTLAST_WHY
-# Needs    log, bounded, ledger, history, run, checkpoint, stage, nodes, leftovers, successor, pulse, courier, deadline, environment, shim, progress, pins
+# Needs    log, bounded, ledger, history, run, checkpoint, stage, nodes, leftovers, successor, pulse, courier, deadline, environment, shim, progress, pins, versions
 # Sourcing it defines the functions above and does nothing else.
 
 # The nodes of the launch, with nothing of an earlier one on them. Each turn has a node less to choose from.
@@ -170,6 +170,7 @@ _ol_attempt_launch() { # MASTER
       printf 'outlast: a line of setup failed\n' >&2
       exit 72
     }
+    ol_versions_note "${OUTLAST_WORDS[@]}"
     ol_sched_launch "$OUTLAST_NODE_LIST" "$OUTLAST_RANKS_PER_NODE" bash -c "$text" outlast-rank "${OUTLAST_WORDS[@]}"
   ) >"$OUTLAST_LOG" 2>&1 &
   OUTLAST_LAUNCH_PID=$!

@@ -29,7 +29,7 @@
 # Reads    OUTLAST_CKPT_DIR OUTLAST_CKPT_PREFIX OUTLAST_CKPT_COMPLETE OUTLAST_CKPT_QUIET_S OUTLAST_CKPT_KEEP
 #          OUTLAST_CKPT_KEEP_BEST OUTLAST_CKPT_KEEP_EVERY OUTLAST_CKPT_GRACE_S OUTLAST_STORAGE OUTLAST_SHARDED OUTLAST_NODES OUTLAST_RUN_DIR OUTLAST_JOB_ID OUTLAST_GENERATION
 #          OUTLAST_RANKS_PER_NODE OUTLAST_NODE_LIST OUTLAST_VERSION
-# Needs    log, bounded, ledger, py, hook
+# Needs    log, bounded, ledger, py, hook, versions
 # Sourcing it defines the functions above and does nothing else.
 
 # On a node a link is ours (ol_checkpoint_arrange): it leads to a durable one, on a file system that may hang, so nobody
@@ -118,7 +118,7 @@ _ol_checkpoint_origin() {
   { read -r _ && IFS= read -r parent; } 2>/dev/null <"$OUTLAST_STATE/attempt"
   # What a job finds at its start, another launch has written.
   ol_ledger_json world_size:="$ranks" ranks:="${OUTLAST_NODE_LIST:+$ranks}" commit="$commit" dirty:="${changes:+$((changes > 0))}" parent="$parent"
-  printf ',"hosts":[%s],"versions":{"outlast":"%s"}' "${hosts:+\"${hosts//,/\",\"}\"}" "$OUTLAST_VERSION"
+  printf ',"hosts":[%s],"versions":{"outlast":"%s"%s}' "${hosts:+\"${hosts//,/\",\"}\"}" "$OUTLAST_VERSION" "$(ol_versions_json)"
 }
 
 # Print the manifest of the checkpoint PATH. Needs nothing but Bash and find.

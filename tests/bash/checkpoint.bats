@@ -117,12 +117,13 @@ ranks() { printf '%s\n' "$*" >"$OUTLAST_STATE/ranks"; }
   owns_the_run
   checkpoint 20
   printf '%040d 2\n' 7 >"$OUTLAST_STATE/sources"
+  echo 'torch=2.7.1' >"$OUTLAST_STATE/versions"
   printf '3 n1,n2\n/runs/"old"/checkpoint-10\n' >"$OUTLAST_STATE/attempt"
   ol_checkpoint_attempt
   ol_checkpoint_keep 20 "$OUTLAST_CKPT_DIR/checkpoint-20" 2>/dev/null
   PYTHONPATH=$ROOT/pyhelpers "$ROOT/.venv/bin/python" -c 'import sys; from pathlib import Path; from outlast.checkpoint import manifest
 m = manifest.read(Path(sys.argv[1])); found = (m.attempt, m.hosts, m.world_size, m.commit[-2:], m.dirty, m.parent, m.versions)
-assert found == (3, ("n1",), 2, "07", True, "/runs/\"old\"/checkpoint-10", {"outlast": "1.0"}), found' "$(DURABLE 20)"
+assert found == (3, ("n1",), 2, "07", True, "/runs/\"old\"/checkpoint-10", {"outlast": "1.0", "torch": "2.7.1"}), found' "$(DURABLE 20)"
 }
 
 @test "checkpoint_keep: what is not known of its making is said to be unknown" {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch_job
 from harness import Lab, wait_for
@@ -52,6 +54,7 @@ def test_the_deadline_comes_in_mid_copy_and_then_a_rank_is_killed_in_mid_save(la
     lab.assert_resumed()
     assert_each_step_has_one_loss(lab, 480)
     folder = lab.folder / "checkpoints/step-480"
+    assert json.loads((folder / "MANIFEST.json").read_text())["versions"]["torch"].startswith("2.")
     assert {path.name for path in folder.iterdir()} == {
         ".metadata",
         "MANIFEST.json",

@@ -42,6 +42,7 @@ def test_a_whole_checkpoint_becomes_durable_while_training_goes_on(one: Cluster)
 
 def test_a_manifest_tells_what_made_its_checkpoint(three: Cluster) -> None:
     (three.state / "sources").write_text(f"{'c' * 40} 2\n")
+    (three.state / "versions").write_text('python=3.11.7 torch=2.7.1+cu126 x="} \n')
     three.start()
     three.save_sharded(20)
     three.wait_durable(20)
@@ -49,7 +50,8 @@ def test_a_manifest_tells_what_made_its_checkpoint(three: Cluster) -> None:
     assert (told.format, told.world_size, told.loss, told.hosts) == ("dcp", 3, None, ("h0", "h1", "h2"))
     assert told.ranks == 3
     assert (told.run, told.job, told.attempt, told.parent) == ("demo", "7", 1, "step-10")
-    assert (told.commit, told.dirty, dict(told.versions)) == ("c" * 40, True, {"outlast": "1.0"})
+    versions = {"outlast": "1.0", "python": "3.11.7", "torch": "2.7.1+cu126"}
+    assert (told.commit, told.dirty, dict(told.versions)) == ("c" * 40, True, versions)
 
 
 def test_what_is_being_written_is_not_copied(one: Cluster) -> None:

@@ -325,7 +325,7 @@ class Coordinator:
             ranks=self.ranks or None,
             loss=transfer.loss,
             hosts=tuple(sorted(transfer.hosts)),
-            versions={"outlast": s.version},
+            versions={"outlast": s.version, **self.state.versions()},
             commit=commit,
             dirty=dirty,
             parent=self.state.parent(),

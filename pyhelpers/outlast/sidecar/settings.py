@@ -1,11 +1,15 @@
 """What the job's script tells the coordinator: its variables and the node-local files that both use."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from outlast.checkpoint.retention import Policy
+
+# They come out of somebody else's files, so only what looks like a version is one.
+_VERSION = re.compile(r"([a-z][a-z-]*)=([0-9A-Za-z][0-9A-Za-z.+_-]*)")
 
 
 def short(host: str) -> str:
@@ -147,6 +151,11 @@ class State:
         """The commit of the trainer's folder, and whether files differ from it; empty and None: not known."""
         words = self.words("sources")
         return (words[0], words[1] != "0") if len(words) == 2 else ("", None)
+
+    def versions(self) -> dict[str, str]:
+        """What the trainer runs with, by name: lib/versions.sh; empty: not known."""
+        found = (_VERSION.fullmatch(word) for word in self.words("versions"))
+        return {one[1]: one[2] for one in found if one}
 
     def reading(self) -> tuple[int, ...]:
         """The step that the on_durable command is reading now (lib/hook.sh), if it runs."""

@@ -145,7 +145,7 @@ main() {
 # What follows: the parts of main; this job and its site; the tools, a file each ("# lib/NAME.sh -"):
 #   an attempt   attempt nodes leftovers pins watch stop ending decide guard successor settle
 #   watchdog     hang cadence stacks suspect
-#   beside it    deadline pulse reach courier hook coordinator checkpoint stage bring progress lease run history ledger badnodes
+#   beside it    deadline pulse reach courier hook coordinator checkpoint stage bring progress lease run versions history ledger badnodes
 #   below them   environment shim mail report py bounded log scheduler/pbs
 
 # lib/main.sh - the parts of a job's story, in the order in which main tells them
@@ -222,7 +222,7 @@ ol_site_env() {
 
 # ---- the tools --------------------------------------------------------------------------------------
 # lib/attempt.sh - one launch: one checkpoint for all nodes, a fresh rendezvous, the ranks
-# Needs    log, bounded, ledger, history, run, checkpoint, stage, nodes, leftovers, successor, pulse, courier, deadline, environment, shim, progress, pins
+# Needs    log, bounded, ledger, history, run, checkpoint, stage, nodes, leftovers, successor, pulse, courier, deadline, environment, shim, progress, pins, versions
 
 # lib/nodes.sh - which nodes of this job train, which stand by, which are out of use (docs/nodes.md)
 # Needs    log, ledger, badnodes
@@ -285,7 +285,7 @@ ol_site_env() {
 # Needs    log, bounded, bring, ledger, checkpoint, environment, nodes, py
 
 # lib/checkpoint.sh - checkpoints: node-local while training, durable beside it
-# Needs    log, bounded, ledger, py, hook
+# Needs    log, bounded, ledger, py, hook, versions
 
 # lib/stage.sh - the chosen checkpoint, and no other, in sight of the trainer on every node
 # Needs    log, bounded, bring, ledger, mail, checkpoint, attempt, py
@@ -301,6 +301,9 @@ ol_site_env() {
 
 # lib/run.sh - the run's folder on the shared file system, and the job's own on the node
 # Needs    log, bounded
+
+# lib/versions.sh - with what the trainer runs: Python, torch and its friends
+# Needs    nothing
 
 # lib/history.sh - what the ledger says of the jobs before this one
 # Needs    bounded
