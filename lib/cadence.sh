@@ -40,7 +40,7 @@ ol_cadence_step() {
   local gap_s=$(($1 - OL_CADENCE_STEP_T))
   [[ $2 != "$OL_CADENCE_STEP" ]] || return 0
   if [[ -z $OL_CADENCE_STEP ]]; then
-    gap_s=$(($1 - OL_CADENCE_BEGAN_T))
+    gap_s=$(($1 > OL_CADENCE_BEGAN_T ? $1 - OL_CADENCE_BEGAN_T : 1)) # 0 would be: nobody has seen one
     ((gap_s <= OL_CADENCE_START_S)) || OL_CADENCE_START_S=$gap_s
   elif [[ $OL_CADENCE_PHASE == eval ]]; then
     ((gap_s <= OL_CADENCE_EVAL_S)) || OL_CADENCE_EVAL_S=$gap_s

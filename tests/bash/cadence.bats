@@ -194,6 +194,12 @@ hangs_after() { # SEC
   [ "$output" = "5 5 4495 0 0 5 0 0" ]
 }
 
+@test "cadence: a first step within the first second is a start that was seen" {
+  ol_cadence_step 0 1
+  run -0 ol_cadence_learned
+  [[ $output == *start_s:=1 ]]
+}
+
 @test "cadence: a launch that made no step has learned nothing" {
   run -1 ol_cadence_learned
   [ "$output" = "" ]
