@@ -2,12 +2,12 @@
 # lib/main.sh - the parts of a job's story, in the order in which main tells them
 #
 # Functions
-#   ol_main_open       run folder, history, lease, helpers, guards. 0 go on; 1 OUTLAST_THEN says what instead
+#   ol_main_open       run folder, history, lease, helpers, guards, nodes. 0 go on; 1 OUTLAST_THEN says what instead
 #   ol_main_insure     successor = "launch": the next job waits from now on, in case this one is lost
 #   ol_main_attempt    one launch, from the choice of a checkpoint to the decision what follows
 #
 # Sets     OUTLAST_PARENT OUTLAST_DURABLE_AT_START OUTLAST_DURABLE_STEP OUTLAST_GENERATION_MINE OUTLAST_MARGIN_S
-# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, attempt, watch, ending, decide, successor, mail, py, report, hook
+# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, preflight, attempt, watch, ending, decide, successor, mail, py, report, hook
 # Sourcing it defines the functions above and does nothing else.
 
 # A frozen file system thaws, mostly. After half an hour the nodes are given back and a later job tries again.
@@ -156,7 +156,23 @@ ol_main_open() {
   { ol_py_install >/dev/null && ol_mail_finish 40; } & # nobody waits for the reports' tools, and for older messages
   ol_run_note_sources &
   ol_hook_start
-  _ol_main_prepare
+  _ol_main_preflight && _ol_main_prepare
+}
+
+# Each node is asked before any of them is trusted with the run.
+_ol_main_preflight() {
+  local status=0
+  ol_preflight || status=$?
+  if ((status == 2)); then
+    ol_main_interrupted "preflight"
+  elif ((status == 1)) && [[ $OUTLAST_PREFLIGHT_CLASS == held ]]; then
+    ol_decide_hold "$OUTLAST_WHY"
+  elif ((status == 1)); then
+    OUTLAST_FINGERPRINT=''
+    _ol_ending_is "$OUTLAST_PREFLIGHT_CLASS" "$OUTLAST_WHY"
+    ol_decide
+  fi
+  return "$status"
 }
 
 _ol_main_prepare() {

@@ -8,7 +8,7 @@ from outlast import inline, pattern, schema
 from outlast.notice.message import ADDRESS, HOOK
 from outlast.preset import Preset
 from outlast.refused import Refused, nearest
-from outlast.site import Site
+from outlast.site import Site, check_names
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,14 @@ class Pins:
 
 
 @dataclass(frozen=True)
+class Preflight:
+    """What is asked of the nodes before the first launch."""
+
+    enabled: bool = True
+    skip: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Mail:
     """Who is told, and of what."""
 
@@ -161,6 +169,7 @@ class Job:
     progress: Progress = field(default_factory=Progress)
     watchdog: Watchdog = field(default_factory=Watchdog)
     guard: Guard = field(default_factory=Guard)
+    preflight: Preflight = field(default_factory=Preflight)
     pins: Pins = field(default_factory=Pins)
     mail: Mail = field(default_factory=Mail)
 
@@ -198,6 +207,7 @@ def check(job: Job, site: Site, preset: Preset) -> None:
     _check_secrets(job)
     _check_mail(job.mail, site)
     _check_online(job, site)
+    check_names("preflight.skip", job.preflight.skip)
 
 
 def _check_shape(job: Job) -> None:

@@ -29,6 +29,7 @@ def block(plan: Plan, install: Install) -> str:
         _times(plan),
         _watchdog(plan),
         _guards(plan),
+        _checks(plan),
         _pins(plan),
         _mail(plan),
         _self(install),
@@ -166,6 +167,24 @@ def _guards(plan: Plan) -> list[Row]:
         ("MAX_JOBS", guard.max_jobs),
         ("MAX_NODE_HOURS", guard.max_node_hours),
         ("END_DATE", guard.end_date),
+    ]
+
+
+def _checks(plan: Plan) -> list[Row]:
+    job, site = plan.job, plan.site
+    node = site.node
+    return [
+        ("PREFLIGHT", job.preflight.enabled),
+        ("CHECK_SKIP", " ".join(sorted({*node.skip, *job.preflight.skip}))),
+        ("CHECK_RULES", " ".join(f"{name}={rule}" for name, rule in sorted(node.unknown.items()))),
+        ("CHECK_GPUS", node.gpus),
+        ("CHECK_GPU_TOOL", node.gpu_tool),
+        ("CHECK_GPU_MODEL", node.gpu_model),
+        ("CHECK_INTERFACES", " ".join(node.interfaces)),
+        ("CHECK_MEMORY_GIB", node.memory_gib),
+        ("CHECK_LOCAL_IS_DISK", site.local_is_disk),
+        ("CHECK_LOCAL_FS", node.local_fs),
+        ("CHECK_LOCAL_GIB", node.local_gib),
     ]
 
 

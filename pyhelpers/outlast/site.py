@@ -1,10 +1,11 @@
 """A site: one folder of facts about a machine, sites/SITE/, or one like it from outside the tree."""
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from outlast import schema, toml, tree
+from outlast import pattern, schema, toml, tree
 from outlast.refused import Refused, nearest
 
 
@@ -27,6 +28,29 @@ class Queue:
     max_nodes: int = 0
     walltime_s: int = 0  # for any number of nodes, where there are no bins
     bins: tuple[Bin, ...] = ()  # smallest first; the first that fits counts
+
+
+# What preflight asks a node (lib/nodecheck.sh has a function for each but the first).
+CHECKS = (
+    "answer",
+    *("gpu_count", "gpu_model", "gpu_driver", "gpu_ecc", "gpu_remap", "gpu_xid", "gpu_memory", "gpu_process"),
+    *("interface", "route", "local_disk", "shared_fs", "memory", "clock", "modules"),
+)
+
+
+@dataclass(frozen=True)
+class Node:
+    """What a healthy node has; 0 and empty: not known, so nodes are only compared with each other."""
+
+    gpus: int = 0  # devices that the kernel shows
+    gpu_tool: str = schema.choice("", "rocm-smi", "amd-smi", "nvidia-smi", "xpu-smi")
+    gpu_model: str = ""
+    interfaces: tuple[str, ...] = ()
+    memory_gib: int = 0
+    local_fs: str = ""
+    local_gib: int = 0
+    skip: tuple[str, ...] = ()
+    unknown: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -61,6 +85,7 @@ class Site:
     internet: bool = False  # do compute nodes reach it without a proxy?
     proxy: str = ""  # the way from a compute node to the internet
     no_proxy: str = ""
+    node: Node = field(default_factory=Node)
 
 
 def outside(typed: Sequence[Path], env: Mapping[str, str]) -> tuple[Path, ...]:
@@ -126,7 +151,32 @@ def load(root: Path, name: str, outside: Sequence[Path] = ()) -> Site:
         raise Refused(f"{where}: queue is {site.queue!r}, not one of its queues ({', '.join(site.queues)})")
     if (site.scheduler == "pbs") == (site.launcher == "own"):
         raise Refused(f"{where}: scheduler {site.scheduler!r} does not go with launcher {site.launcher!r}")
+    _check_node(site.node, where)
     return site
+
+
+def _check_node(node: Node, where: str) -> None:
+    pattern.check(f"{where}: node.gpu_model", node.gpu_model)
+    pattern.check(f"{where}: node.local_fs", node.local_fs)
+    check_names(f"{where}: node.skip", node.skip)
+    for name, rule in node.unknown.items():
+        if name != "hangs":
+            check_names(f"{where}: node.unknown", (name,))
+        if rule not in ("pass", "bad", "hold"):
+            raise Refused(f"{where}: node.unknown.{name} is one of pass, bad, hold, not {rule!r}")
+    for name in node.interfaces:
+        if not re.fullmatch(r"[A-Za-z0-9_.-]+(/[0-9]+)?", name):
+            raise Refused(f"{where}: node.interfaces has {name!r}; it takes names such as hsn0, ib0, mlx5_0, mlx5_0/1")
+
+
+def check_names(key: str, names: Sequence[str]) -> None:
+    """Nothing, if all are checks of preflight.
+
+    Raises: Refused: one is not (with the nearest).
+    """
+    for name in names:
+        if name not in CHECKS:
+            raise Refused(f"{key} has {name!r}{nearest(name, list(CHECKS))}")
 
 
 def as_job(site: Site) -> schema.Flat:

@@ -80,6 +80,14 @@ def _from(event: Event, key: str) -> str:
     return f", with a checkpoint of step {step}" if step else ", without a checkpoint"
 
 
+def _preflight(who: str, event: Event) -> str:
+    text = f"{who} asked its {event.text('nodes')} nodes how they are, in {event.text('seconds')} s"
+    found = {"bad": event.text("blamed"), "bad on many": event.text("site")}
+    counted = {"unknown": event.text("unknown")} if event.number("unknown") else {}
+    parts = [f"{word}: {what}" for word, what in (found | counted).items() if what]
+    return f"{text}; {'; '.join(parts) or 'all are well'}"
+
+
 def _staged(who: str, event: Event) -> str:
     step = event.number("step")
     return f"{who} has the checkpoint of step {step} on its nodes" if step else f"{who} has its nodes ready"
@@ -144,6 +152,7 @@ _STORIES: dict[str, Callable[[str, Event], str]] = {
     "submitted": _submitted,
     "started": _started,
     "launched": _launched,
+    "preflight": _preflight,
     "staged": _staged,
     "first_step": lambda who, e: f"{who} trains: first step is {e.text('step')}",
     "progress": lambda who, e: f"{who} is at step {e.text('step')}",

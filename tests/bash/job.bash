@@ -57,6 +57,7 @@ settings() {
   OUTLAST_FROM='' OUTLAST_PIN_FILES=() OUTLAST_PIN_COMMANDS=() OUTLAST_PIN_GIT=0 OUTLAST_PYTHON=python3
   OUTLAST_MAIL_HOOKS='' OUTLAST_MAIL_ON='rapid_crash held early_exit finished no_successor ended_unknown not_durable damaged'
   OUTLAST_MAIL_COMMAND='' OUTLAST_NOT_DURABLE_S=0 OUTLAST_SHARED_LIMIT_S=5 OUTLAST_PROXY='' OUTLAST_NO_PROXY=''
+  OUTLAST_PREFLIGHT=0
 }
 
 a_job() {

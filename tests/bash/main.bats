@@ -289,3 +289,35 @@ python_works() {
   grep -qx 'X-Outlast-Kind: rapid_crash' "$BATS_TEST_TMPDIR/reported"
   grep -qx 'rank 1 ended with code 3; the next attempt comes in 1 s' "$BATS_TEST_TMPDIR/reported"
 }
+
+# What preflight says, to the point at which a job could be launched.
+preflight_says() { # STATUS [CLASS] [WHY]
+  eval "ol_preflight() { OUTLAST_PREFLIGHT_CLASS='${2:-}' OUTLAST_WHY='${3:-}'; return $1; }"
+}
+
+@test "main_open: nodes that are well are prepared for, those that are not never" {
+  ol_attempt_prepare() { touch "$SCHED/prepared"; }
+  preflight_says 1 unhealthy 'preflight: 1 of 2 nodes are left'
+  ol_nodes_suffice() { return 1; }
+  opens
+  [ "$status $OUTLAST_CLASS $OUTLAST_THEN" = "1 unhealthy submit" ]
+  [ ! -e "$SCHED/prepared" ]
+  [[ $(event ended) == *'"evidence":"preflight: 1 of 2 nodes are left"'* ]]
+}
+
+@test "main_open: preflight holds a run whose modules do not load or whose site wants a person to look" {
+  preflight_says 1 launch 'preflight: a module of here did not load, code 72'
+  opens
+  [ "$OUTLAST_CLASS $OUTLAST_THEN" = "launch hold" ]
+  rm -rf "$OUTLAST_RUN_DIR/control/hold" "$OUTLAST_RUN_DIR/lease"/*
+  preflight_says 1 held 'preflight: gpu_ecc of n1 is unknown'
+  opens
+  [ "$OUTLAST_THEN" = hold ]
+  grep -q 'gpu_ecc of n1' "$OUTLAST_RUN_DIR/control/hold"
+}
+
+@test "main_open: a job whose time is up in preflight ends for that" {
+  ol_preflight() { touch "$OUTLAST_STATE/deadline" && return 2; }
+  opens
+  [ "$OUTLAST_CLASS $OUTLAST_THEN" = "walltime submit" ]
+}

@@ -40,6 +40,7 @@ def test_every_setting_that_bash_reads_is_set(tmp_path: Path) -> None:
     root = Path(settings.__file__).parents[2]
     bash = "\n".join(path.read_text() for path in [*root.glob("lib/**/*.sh"), *root.glob("templates/*.j2")])
     code = re.sub(r"^\s*#.*$", "", bash, flags=re.M)
+    code = re.sub(r"\$\{!\w+@\}", "", code)  # names that begin so, whichever there are
     read = set(re.findall(r"(OUTLAST_[A-Z_]+)(?![A-Z_]*:?[-+])", code))
     made = set(re.findall(r"(?:^|[\s;(])(OUTLAST_[A-Z_]+)\+?=", code, re.M))
     made |= set(re.findall(r"(?:printf -v |mapfile -t |read -r |exec \{)(OUTLAST_[A-Z_]+)", code))

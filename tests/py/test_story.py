@@ -30,6 +30,14 @@ from outlast import story
         ),
         ("12 finished step=200", "job 12 finished the run at step 200"),
         ("12 juggled out=n1", "job 12: juggled out=n1"),
+        (
+            "12 preflight nodes=4 seconds=1 unknown=0 blamed= site=",
+            "job 12 asked its 4 nodes how they are, in 1 s; all are well",
+        ),
+        (
+            "12 preflight nodes=4 seconds=1 unknown=2 blamed=n2:clock site=",
+            "job 12 asked its 4 nodes how they are, in 1 s; bad: n2:clock; unknown: 2",
+        ),
         ("12 swapped out=n2 in=n9", "job 12 puts n9 into the place of n2"),
     ],
 )

@@ -35,6 +35,7 @@ VERBS: dict[str, str] = {
     "cancel": "Stop a run at once: cancel every job of its chain.",
     "launch": "Run a command under the supervisor in this interactive allocation.",
     "watch": "Run a command; end it, with all its processes, and try again when it makes no progress.",
+    "preflight": "Ask the nodes of this allocation, or this machine, how they are.",
     "sidecar": "Make a job's checkpoints durable while it trains (jobs start this).",
     "toolcopy": "Copy outlast into a folder that works without the checkout.",
 }

@@ -104,6 +104,18 @@ OUTLAST_MAX_JOBS=4
 OUTLAST_MAX_NODE_HOURS=0
 OUTLAST_END_DATE=''
 
+OUTLAST_PREFLIGHT=1
+OUTLAST_CHECK_SKIP=''
+OUTLAST_CHECK_RULES=''
+OUTLAST_CHECK_GPUS=8
+OUTLAST_CHECK_GPU_TOOL='rocm-smi'
+OUTLAST_CHECK_GPU_MODEL='gfx90a'
+OUTLAST_CHECK_INTERFACES='hsn0 hsn1 hsn2 hsn3'
+OUTLAST_CHECK_MEMORY_GIB=0
+OUTLAST_CHECK_LOCAL_IS_DISK=1
+OUTLAST_CHECK_LOCAL_FS=''
+OUTLAST_CHECK_LOCAL_GIB=0
+
 OUTLAST_PIN_FILES=()
 OUTLAST_PIN_COMMANDS=()
 OUTLAST_PIN_GIT=0
@@ -128,7 +140,7 @@ main() {
   trap ol_settle_unexpected EXIT
   ol_run_begin "$0" || exit 1 # state and log in a folder on this node: the shared file system may freeze
   cd / || exit 1
-  if ol_main_open; then # the run is ours, and nothing speaks against going on
+  if ol_main_open; then # the run is ours, its nodes are well, and nothing speaks against going on
     ol_main_insure # a successor at once, if the job wants one against the loss of its first node
     while [[ -z $OUTLAST_THEN || $OUTLAST_THEN == relaunch ]]; do
       ol_main_attempt # choose a checkpoint, launch, watch, decide what follows
@@ -144,12 +156,13 @@ main() {
 #   OUTLAST_STATE     in that folder on the first node: this job's state and its own log
 # What follows: the parts of main; this job and its site; the tools, a file each ("# lib/NAME.sh -"):
 #   an attempt   attempt nodes leftovers pins watch stop ending decide guard successor settle
+#   before it    preflight nodejudge nodecheck nodegpu nodenet nodehost
 #   watchdog     hang cadence stacks suspect
 #   beside it    deadline pulse reach courier hook coordinator checkpoint stage bring progress lease run versions history ledger badnodes
 #   below them   environment shim mail report py bounded log scheduler/slurm
 
 # lib/main.sh - the parts of a job's story, in the order in which main tells them
-# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, attempt, watch, ending, decide, successor, mail, py, report, hook
+# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, preflight, attempt, watch, ending, decide, successor, mail, py, report, hook
 
 # ---- this job and this site -------------------------------------------------------------------------
 # Variables of the job file and its preset.
@@ -249,6 +262,24 @@ ol_site_env() {
 
 # lib/settle.sh - the job's last minutes: drain, finish, report, let go
 # Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, nodes, py, report, hook
+
+# lib/preflight.sh - before a launch: every node of this job is asked whether it is well (docs/preflight.md)
+# Needs    log, bounded, ledger, environment, nodecheck, nodejudge, nodes
+
+# lib/nodejudge.sh - whose fault is it: the answers of all nodes, compared with what was seen before and with each other
+# Needs    nothing
+
+# lib/nodecheck.sh - what preflight asks of one node: runs there, reads no file of ours, needs no root and no Python
+# Needs    nodegpu, nodenet, nodehost
+
+# lib/nodegpu.sh - the checks of lib/nodecheck.sh that look at GPUs
+# Needs    nodecheck
+
+# lib/nodenet.sh - the checks of lib/nodecheck.sh that look at the network
+# Needs    nodecheck
+
+# lib/nodehost.sh - the checks of lib/nodecheck.sh that look at a node's disk, memory, clock and file systems
+# Needs    nodecheck
 
 # lib/hang.sh - the watchdog: does the training still make progress? (docs/watchdog.md)
 # Needs    log, bounded, ledger, history, cadence, stacks, stop

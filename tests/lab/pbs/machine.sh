@@ -13,6 +13,7 @@ machine_users=/lus/flare/projects/abc123
 machine_home=/home
 machine_path=/usr/local/bin:/usr/bin:/bin:/opt/pbs/bin
 machine_try='pbsnodes -a'
+machine_node=intel
 
 machine_hosts() {
   local number

@@ -14,13 +14,14 @@
 #
 # Sets     machine_shared machine_users machine_home, the folders: the shared file system that `freeze` freezes,
 #          what users' scratch folders lie in, home folders; machine_path, users' PATH;
-#          machine_try, a command that shows a newcomer something
+#          machine_try, a command that shows a newcomer something; machine_node, of tests/fixtures/nodes
 
 machine_shared=/lustre/orion
 machine_users=/lustre/orion/abc123/scratch
 machine_home=/ccs/home
 machine_path=/usr/local/bin:/usr/bin:/bin
 machine_try=sinfo
+machine_node=amd
 
 machine_hosts() { seq -f 'frontier%05.0f' "$1"; }
 machine_names() { printf '%s\n' "$1"; }

@@ -1,0 +1,250 @@
+# shellcheck shell=bash
+# lib/preflight.sh - before a launch: every node of this job is asked whether it is well (docs/preflight.md)
+#
+# Functions
+#   ol_preflight            ask, judge, drop the bad ones. 0 go on; 1 no (OUTLAST_WHY, OUTLAST_PREFLIGHT_CLASS: unhealthy, storage,
+#                           launch or held); 2 told to end
+#   ol_preflight_look HOSTS the same without consequences: STATE/preflight has the answers, as lib/nodejudge.sh prints them.
+#                           1: the launcher brought no answer at all; 2: told to end
+#
+# The text that runs on a node goes there as words of a command: no node reads it from the shared file system. The whole takes
+# 30 s at most: 8 for the modules, 22 for the nodes, whatever their number; a launcher that hangs is killed.
+# Sets     OUTLAST_WHY OUTLAST_PREFLIGHT_CLASS
+# Files    OUTLAST_STATE/preflight{,.said,.err}; OUTLAST_RUNS_DIR/node_counters.txt: how many errors each GPU had counted
+# Reads    OUTLAST_PREFLIGHT OUTLAST_CHECK_* (the settings), OUTLAST_HOSTS OUTLAST_NODES OUTLAST_LOCAL_BASE OUTLAST_RUN_DIR OUTLAST_RUNS_DIR OUTLAST_JOB_ID
+# Needs    log, bounded, ledger, environment, nodecheck, nodejudge, nodes
+# Sourcing it defines the functions above and does nothing else.
+
+# What the site's modules load is told by the modules themselves: a name may load nothing, with status 0. Prints `failed`,
+# `asked NAME...` of those that are not loaded, `folders A:B`: what they have put in front of programs and libraries.
+_ol_preflight_modules() {
+  local before=:$PATH:${LD_LIBRARY_PATH:-}: folder folders name missing=''
+  set +u
+  OL_PREFLIGHT_ASKED=''
+  if declare -F module >/dev/null; then
+    # What a site asks for is written down on the way.
+    eval "_ol_preflight_$(declare -f module)"
+    module() {
+      [[ $1 != load ]] || OL_PREFLIGHT_ASKED+=" ${*:2}"
+      _ol_preflight_module "$@"
+    }
+  fi
+  ol_site_modules >&2 || echo failed
+  for name in $OL_PREFLIGHT_ASKED; do
+    [[ $name == -* || :${LOADEDMODULES:-}: == *[:/]"$name"[:/]* ]] || missing+=" $name"
+  done
+  [[ -z $missing ]] || printf 'asked%s\n' "$missing"
+  IFS=: read -ra folders <<<"$PATH:${LD_LIBRARY_PATH:-}"
+  name=''
+  for folder in "${folders[@]}"; do
+    [[ $folder != /* || $before:$name: == *:"$folder":* || ! -d $folder ]] || name+=${name:+:}$folder
+  done
+  printf 'folders %s\n' "${name:0:4000}"
+}
+
+# Sets OUTLAST_CHECK_FOLDERS, and OL_PREFLIGHT_MODULES to the first node's own answer for the judge, if there is one.
+_ol_preflight_load() {
+  local word rest limit_s
+  OUTLAST_CHECK_FOLDERS='' OL_PREFLIGHT_MODULES='' OL_PREFLIGHT_FAILED=''
+  [[ " ${OUTLAST_CHECK_SKIP:-} " != *" modules "* ]] && declare -F ol_site_modules >/dev/null || return 0
+  (
+    trap - TERM USR1 EXIT
+    _ol_preflight_modules
+  ) >"$OUTLAST_STATE/preflight.modules" 2>/dev/null </dev/null &
+  limit_s=$(_ol_preflight_limit_s modules)
+  _ol_preflight_wait "$!" "$limit_s" || {
+    kill -s KILL "$!" 2>/dev/null
+    OL_PREFLIGHT_MODULES=$'unknown\t'"no answer within $limit_s s"
+    return 0
+  }
+  while read -r word rest; do
+    case $word in
+      failed) OL_PREFLIGHT_FAILED=1 ;;
+      asked) OL_PREFLIGHT_MODULES=$'unknown\t'"not in LOADEDMODULES: $rest" ;;
+      folders) OUTLAST_CHECK_FOLDERS=$rest ;;
+    esac
+  done <"$OUTLAST_STATE/preflight.modules"
+}
+
+# Seconds for the modules, and for the nodes.
+_ol_preflight_limit_s() { if [[ $1 == modules ]]; then echo 8; else echo 22; fi; }
+
+# Status 1: it has not ended within SEC.
+_ol_preflight_wait() { # PID SEC
+  local now_s until_s
+  printf -v until_s '%(%s)T' -1
+  until_s=$((until_s + $2))
+  while kill -0 "$1" 2>/dev/null; do
+    printf -v now_s '%(%s)T' -1
+    ((now_s < until_s)) || return 1
+    ol_bounded_nap 0.1
+  done
+}
+
+# Until all have answered, or their time is up. The launcher may still wait for a process that nothing can kill: nobody waits
+# for the launcher.
+_ol_preflight_ask() { # HOSTS
+  local hosts=$1 said=$OUTLAST_STATE/preflight.said text pid limit_s until_s now_s count=${1//[!,]/}
+  count=$((${#count} + 1))
+  text=$(ol_nodecheck_text)
+  printf -v OUTLAST_PREFLIGHT_FROM_S '%(%s)T' -1
+  limit_s=$(_ol_preflight_limit_s nodes)
+  until_s=$((OUTLAST_PREFLIGHT_FROM_S + limit_s))
+  : >"$said"
+  (
+    trap - TERM USR1 EXIT
+    ol_bounded_close
+    ol_sched_on_each "$limit_s" "$hosts" bash -c "$text" outlast-nodecheck
+  ) >"$said" 2>"$OUTLAST_STATE/preflight.err" </dev/null &
+  pid=$!
+  while :; do
+    (($(grep -c $'\tend\t' "$said") < count)) || break
+    kill -0 "$pid" 2>/dev/null || break
+    [[ ! -e $OUTLAST_STATE/term && ! -e $OUTLAST_STATE/stop && ! -e $OUTLAST_STATE/deadline ]] || return 2
+    printf -v now_s '%(%s)T' -1
+    ((now_s < until_s)) || break
+    ol_bounded_nap 0.1
+  done
+  printf -v OUTLAST_PREFLIGHT_TO_S '%(%s)T' -1
+}
+
+ol_preflight_look() { # HOSTS
+  local hosts=$1 first=${1%%,*} counters=$OUTLAST_STATE/preflight.counters new=$OUTLAST_STATE/preflight.counted
+  OUTLAST_CHECK_LOCAL=$OUTLAST_LOCAL_BASE OUTLAST_CHECK_SHARED=${OUTLAST_PREFLIGHT_READS:-$OUTLAST_RUN_DIR/project_dir} OUTLAST_CHECK_ALONE=1 OUTLAST_CHECK_MASTER=''
+  if [[ $hosts == *,* ]]; then
+    OUTLAST_CHECK_ALONE=''
+    OUTLAST_CHECK_MASTER=$(ol_environment_master "$first" 2>/dev/null) || OUTLAST_CHECK_MASTER=''
+  fi
+  _ol_preflight_load
+  _ol_preflight_ask "$hosts" || return
+  [[ -z $OL_PREFLIGHT_MODULES ]] || printf '%s\tmodules\t%s\tall that the site loads\n' "$first" "$OL_PREFLIGHT_MODULES" |
+    cat - "$OUTLAST_STATE/preflight.said" >"$OUTLAST_STATE/preflight.both" && mv "$OUTLAST_STATE/preflight.both" "$OUTLAST_STATE/preflight.said"
+  ol_shared_print cat "$OUTLAST_RUNS_DIR/node_counters.txt" >"$counters" 2>/dev/null || :
+  : >"$new"
+  ol_nodejudge "$hosts" "$counters" "$new" <"$OUTLAST_STATE/preflight.said" >"$OUTLAST_STATE/preflight"
+  grep -q $'\tend\t' "$OUTLAST_STATE/preflight.said"
+}
+
+# Jobs beside this one write the same file, on mounts that may have no flock: a folder is the lock, and one that is older
+# than a minute was left behind.
+_ol_preflight_keep() {
+  local new=$OUTLAST_STATE/preflight.counted
+  [[ -s $new ]] || return 0
+  # shellcheck disable=SC2016 # expanded by the child
+  ol_shared bash -c 'file=$1 lock=$1.lock; umask 027
+    for ((try = 0; try < 50; try++)); do
+      ! mkdir "$lock" 2>/dev/null || { got=1; break; }
+      [[ -z $(find "$lock" -maxdepth 0 -mmin +1 2>/dev/null) ]] || rmdir "$lock" 2>/dev/null
+      sleep 0.1
+    done
+    [[ -n ${got:-} ]] || exit 1
+    printf -v now_s "%(%s)T" -1
+    { [[ ! -s $file ]] || cat "$file"; sed "s/\$/\t$now_s/" "$2"; } |
+      awk "{ key = \$1 \" \" \$2 } !(key in line) { order[++n] = key } { line[key] = \$1 \" \" \$2 \" \" \$3 \" \" \$4 } END { for (i = 1; i <= n; i++) print line[order[i]] }" \
+        >"$file.new.$$" && mv "$file.new.$$" "$file"
+    status=$?; rmdir "$lock"; exit "$status"' _ "$OUTLAST_RUNS_DIR/node_counters.txt" "$new" ||
+    ol_log_warn "the counters of GPU errors could not be kept: the next look has nothing to compare with"
+}
+
+# Rows with this ruling, as `HOST CHECK SEEN`, tabs between.
+_ol_preflight_ruled() { awk -F'\t' -v ruling="$1" 'BEGIN { OFS = "\t" } $6 == ruling { print $1, $2, $4 }' "$OUTLAST_STATE/preflight"; }
+
+# Sets OL_PREFLIGHT_OK, _BAD, _UNKNOWN: how many answers there are of each kind.
+_ol_preflight_count() {
+  read -r OL_PREFLIGHT_OK OL_PREFLIGHT_BAD OL_PREFLIGHT_UNKNOWN < <(
+    awk -F'\t' '{ n[$3]++ } END { print n["ok"] + 0, n["bad"] + 0, n["unknown"] + 0 }' "$OUTLAST_STATE/preflight"
+  )
+}
+
+# `HOST:CHECK` of those to blame, at most 20, and `CHECK (NODES)` of what is the site's.
+_ol_preflight_note() { # SECONDS
+  local blamed site
+  blamed=$(_ol_preflight_ruled bad | head -n 20 | cut -f 1,2 --output-delimiter=: | paste -sd' ')
+  site=$(_ol_preflight_ruled site | cut -f 2 | sort | uniq -c | awk '{ printf "%s%s (%d)", sep, $2, $1; sep = ", " }')
+  _ol_preflight_count
+  ol_ledger_add preflight nodes:="${#OUTLAST_HOSTS[@]}" ok:="$OL_PREFLIGHT_OK" bad:="$OL_PREFLIGHT_BAD" unknown:="$OL_PREFLIGHT_UNKNOWN" \
+    seconds:="$1" blamed="$blamed" site="$site"
+  ol_log_info "preflight of ${#OUTLAST_HOSTS[@]} nodes in $1 s: $OL_PREFLIGHT_BAD answers bad, $OL_PREFLIGHT_UNKNOWN unknown"
+}
+
+_ol_preflight_drop() {
+  local host check seen
+  local -A hosts=()
+  while IFS=$'\t' read -r host check seen; do
+    ol_log_warn "$host: $check is bad: $seen"
+    hosts[$check]+=" $host"
+  done < <(_ol_preflight_ruled bad)
+  for check in "${!hosts[@]}"; do
+    # shellcheck disable=SC2086 # names of hosts, as words
+    ol_nodes_drop "health_check_$check" ${hosts[$check]}
+  done
+}
+
+# What is not a node's own fault. Status 1: nobody should launch now.
+_ol_preflight_site() {
+  local check count
+  while read -r count check; do
+    if [[ $check == shared_fs ]]; then
+      OUTLAST_WHY="preflight: the shared file system does not answer $count of ${#OUTLAST_HOSTS[@]} nodes"
+      OUTLAST_PREFLIGHT_CLASS=storage
+      return 1
+    fi
+    ol_log_warn "$check is bad on $count of ${#OUTLAST_HOSTS[@]} nodes: that is the site's, or what we expect of it; going on"
+  done < <(_ol_preflight_ruled site | cut -f 2 | sort | uniq -c)
+}
+
+_ol_preflight_hold() {
+  local host check seen
+  IFS=$'\t' read -r host check seen < <(_ol_preflight_ruled hold) || return 0
+  OUTLAST_WHY="preflight: $check of $host is unknown ($seen), and this site wants that looked at"
+  OUTLAST_PREFLIGHT_CLASS=held
+  return 1
+}
+
+_ol_preflight_once() {
+  local from_s now_s status=0 hosts
+  printf -v from_s '%(%s)T' -1
+  hosts=$(IFS=, && printf '%s' "${OUTLAST_HOSTS[*]}")
+  ol_preflight_look "$hosts" || status=$?
+  ((status != 2)) || {
+    OUTLAST_WHY="preflight"
+    return 2
+  }
+  printf -v now_s '%(%s)T' -1
+  if ((status == 1)); then
+    # Whether anything can be started is what the launch itself will show.
+    ol_log_warn "no node answered preflight within its time: $(tail -n 1 "$OUTLAST_STATE/preflight.err" | head -c 200)"
+    ol_ledger_add warned text="preflight: no node answered"
+    return 0
+  fi
+  _ol_preflight_keep
+  _ol_preflight_note "$((now_s - from_s))"
+  if [[ -n $OL_PREFLIGHT_FAILED ]]; then
+    OUTLAST_WHY="preflight: a module of $OUTLAST_SITE did not load, code 72"
+    OUTLAST_PREFLIGHT_CLASS=launch
+    return 1
+  fi
+  _ol_preflight_site && _ol_preflight_hold || return
+  _ol_preflight_drop
+  ol_nodes_suffice && return
+  OUTLAST_WHY="preflight: $OUTLAST_WHY"
+  OUTLAST_PREFLIGHT_CLASS=unhealthy
+  return 1
+}
+
+# A shared file system that stalls is asked again, three times a minute apart, before the nodes are given back.
+ol_preflight() {
+  local try tick status=0
+  OUTLAST_WHY='' OUTLAST_PREFLIGHT_CLASS=''
+  [[ ${OUTLAST_PREFLIGHT:-1} == 1 ]] || return 0
+  for try in 1 2 3; do
+    status=0
+    _ol_preflight_once || status=$?
+    [[ $status == 1 && $OUTLAST_PREFLIGHT_CLASS == storage ]] && ((try < 3)) || return "$status"
+    ol_log_warn "$OUTLAST_WHY; asking again in a minute"
+    for ((tick = 0; tick < 60; tick++)); do
+      [[ ! -e $OUTLAST_STATE/term && ! -e $OUTLAST_STATE/stop && ! -e $OUTLAST_STATE/deadline ]] || return 2
+      ol_bounded_nap 1
+    done
+  done
+}
