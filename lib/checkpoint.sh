@@ -16,6 +16,7 @@
 #   ol_checkpoint_prune               take durable ones away that need not be kept; they are gone after a time of grace
 #   ol_checkpoint_empty               remove those that wait for its end: the run is finished
 #   ol_checkpoint_durable             print `STEP PATH` of the newest whole durable checkpoint; 1 none; 2 no answer
+#   ol_checkpoint_marked_count        print how many durable ones there are
 #   ol_checkpoint_quarantine PATH WHY take a durable one out of use
 #   ol_checkpoint_drop_torn           shared storage: move what never got complete to quarantine/
 #   ol_checkpoint_attempt             in a process that outlives launches: which one is the last
@@ -322,6 +323,13 @@ _ol_checkpoint_banish() { # NAME WHY
 
 _ol_checkpoint_banish_from() { # CHECKPOINTS NAME WHY
   cd "$1" && _ol_checkpoint_banish "$2" "$3"
+}
+
+_ol_checkpoint_count() { # CHECKPOINTS PREFIX
+  cd "$1" && _ol_checkpoint_marked "$2" | wc -l
+}
+ol_checkpoint_marked_count() {
+  _ol_checkpoint_child ol_bounded_print "${OUTLAST_SHARED_LIMIT_S:-20}" _ol_checkpoint_count "$OUTLAST_RUN_DIR/checkpoints" "$OUTLAST_CKPT_PREFIX"
 }
 
 ol_checkpoint_quarantine() {

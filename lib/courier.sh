@@ -19,7 +19,7 @@
 #          OUTLAST_STATE/lost              the lease is another job's
 #          OUTLAST_STATE/local_step        newest complete checkpoint where the trainer writes, with its time
 #          OUTLAST_STATE/durable_step      newest durable one that this job made
-# Needs    log, bounded, ledger, lease, checkpoint, coordinator, mail
+# Needs    log, bounded, ledger, lease, checkpoint, coordinator, mail, record
 # Sourcing it defines the functions above and does nothing else.
 
 # attempt.2.log is RUN/logs/JOB.RESTART.2.log, job.log is RUN/logs/JOB.RESTART.log
@@ -64,6 +64,7 @@ ol_courier_round() {
   ol_ledger_flush
   ol_courier_log
   ol_mail_carry
+  ol_record_carry
   _ol_courier_look
 }
 

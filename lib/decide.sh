@@ -11,8 +11,9 @@
 #
 # then: relaunch, submit, hold, stop (no further job, nothing is wrong), finish, leave
 # Sets     OUTLAST_THEN OUTLAST_WHY OUTLAST_SWAPPED (how often nodes were swapped in this job)
+#          OUTLAST_ASKED_FOR (what the class alone asks for) OUTLAST_SHARED_FULL (0 yes, 1 no, else unknown; storage only)
 # Reads    OUTLAST_BLAME (hosts to blame for this ending), OUTLAST_BLAME_WHY (a word)
-# Needs    log, bounded, ledger, history, guard, successor, deadline, ending, nodes, checkpoint, courier, mail, run, lease
+# Needs    log, bounded, ledger, history, guard, remedy, record, successor, deadline, ending, nodes, checkpoint, courier, mail, run, lease
 # Sourcing it defines the functions above and does nothing else.
 
 # What it took since the last ending is lost: OUTLAST_LOST_S.
@@ -31,6 +32,7 @@ _ol_decide_by_class() {
     launch) _ol_decide_launch ;;
     storage) _ol_decide_storage ;;
     node | unhealthy | hang | crash) echo relaunch ;;
+    systemic | bad_checkpoint) ol_remedy_then ;;
     internal) if ((OUTLAST_DURABLE_STEP > OUTLAST_DURABLE_AT_START)); then echo submit; else echo hold; fi ;;
     *) echo hold ;;
   esac
@@ -38,7 +40,7 @@ _ol_decide_by_class() {
 
 # Full: only a person can help. A stall passes, but not for this job when it could not even start.
 _ol_decide_storage() {
-  if _ol_ending_shared_is_full; then
+  if ((OUTLAST_SHARED_FULL == 0)); then
     echo hold
   elif ((OUTLAST_ATTEMPT == 0)) || [[ -z ${OUTLAST_LAUNCH_PID:-} ]]; then
     echo submit
@@ -56,11 +58,21 @@ _ol_decide_launch() {
   fi
 }
 
+# A node whose disk is full or hangs is out of use, unless it is the shared file system, or nobody can say.
+_ol_decide_whose_disk() {
+  OUTLAST_SHARED_FULL=''
+  [[ $OUTLAST_CLASS == storage ]] || return 0
+  OUTLAST_SHARED_FULL=0
+  _ol_ending_shared_is_full || OUTLAST_SHARED_FULL=$?
+  ((OUTLAST_SHARED_FULL == 1)) || OUTLAST_BLAME=()
+}
+
 # Whoever is to blame trains no more in this job; a successor that waits already learns of it.
 _ol_decide_blame() {
   local host blamed=()
   OUTLAST_SWAPS_NOW=0
-  [[ $OUTLAST_CLASS =~ ^(node|unhealthy|hang|crash)$ ]] || return 0
+  _ol_decide_whose_disk
+  [[ $OUTLAST_CLASS =~ ^(node|unhealthy|hang|crash|storage)$ ]] || return 0
   if [[ $OUTLAST_CLASS == node && -z ${OUTLAST_BLAME[*]:-} ]]; then
     mapfile -t OUTLAST_BLAME < <(ol_ending_nodes)
     OUTLAST_BLAME_WHY=node_down
@@ -121,6 +133,7 @@ _ol_decide_guarded() {
   [[ $OUTLAST_CLASS != storage || $OUTLAST_THEN != submit ]] || OUTLAST_DELAY_S=1800
   # A crash that follows on another is waited for; not one whose node is out of use.
   [[ $OUTLAST_THEN != relaunch || $OUTLAST_SWAPS_NOW == 0 ]] || OUTLAST_DELAY_S=0
+  ! ol_remedy_is_wanted || OUTLAST_DELAY_S=0
   if [[ $OUTLAST_THEN == relaunch ]] && ! _ol_decide_is_worth_it "$OUTLAST_DELAY_S"; then
     OUTLAST_THEN=submit
     ol_log_info "not launched again here: $OUTLAST_BECAUSE"
@@ -139,10 +152,14 @@ _ol_decide_guarded() {
 }
 
 _ol_decide_note() {
-  local because=${OUTLAST_WHY:-$OUTLAST_BECAUSE}
+  local because=${OUTLAST_WHY:-$OUTLAST_BECAUSE} said=()
+  [[ -z $OUTLAST_PATTERN ]] || said=(pattern="$OUTLAST_PATTERN" scope="$OUTLAST_SCOPE" persistence="$OUTLAST_PERSISTENCE"
+    action="$OUTLAST_ACTION" confidence:="$OUTLAST_CONFIDENCE" line:="$OUTLAST_VERDICT_LINE"
+    text="$OUTLAST_VERDICT_TEXT" why="$OUTLAST_VERDICT_WHY" began_on="${OUTLAST_SUSPECTS[*]}")
+  ((${#OUTLAST_BLAME[@]} == 0)) || said+=(blame="${OUTLAST_BLAME[*]}" blame_why="$OUTLAST_BLAME_WHY")
   ol_ledger_add ended class="$OUTLAST_CLASS" evidence="$OUTLAST_EVIDENCE" code:="${OUTLAST_LAUNCH_CODE:-}" \
     step:="${OUTLAST_STEP:-}" durable_step:="$OUTLAST_DURABLE_STEP" ran_s:="${OUTLAST_RAN_S:-0}" \
-    fingerprint="${OUTLAST_FINGERPRINT:-}" margin_s:="$OUTLAST_MARGIN_S" ${because:+because="$because"} then="$1"
+    fingerprint="${OUTLAST_FINGERPRINT:-}" margin_s:="$OUTLAST_MARGIN_S" "${said[@]}" ${because:+because="$because"} then="$1"
 }
 
 _ol_decide_submit() {
@@ -191,18 +208,22 @@ _ol_decide_is_lost() {
   [[ -n ${OUTLAST_GENERATION_MINE:-} && $OUTLAST_CLASS != superseded && ! -e $OUTLAST_STATE/term ]] && ol_lease_is_lost
 }
 
-ol_decide() {
+# OUTLAST_CLASS -> OUTLAST_THEN, through the guards.
+_ol_decide_think() {
   OUTLAST_WHY='' OUTLAST_BECAUSE='' OUTLAST_DELAY_S=0
-  ! _ol_decide_is_lost || _ol_ending_is superseded "a newer lease than $OUTLAST_GENERATION; and before: $OUTLAST_CLASS, $OUTLAST_EVIDENCE"
+  [[ $OUTLAST_CLASS != cancelled ]] || OUTLAST_BLAME=() # what a cancel breaks is nobody's fault
   _ol_decide_step
-  _ol_decide_lost_time
   _ol_decide_blame
   OUTLAST_THEN=$(_ol_decide_by_class)
-  ol_log_info "ended: $OUTLAST_CLASS ($OUTLAST_EVIDENCE)"
+  OUTLAST_ASKED_FOR=$OUTLAST_THEN
   _ol_decide_guarded
   [[ $OUTLAST_THEN != relaunch ]] || OUTLAST_SWAPPED=$((OUTLAST_SWAPPED + OUTLAST_SWAPS_NOW))
-  _ol_decide_note "$OUTLAST_THEN"
-  [[ ! -e $OUTLAST_STATE/term ]] || ol_courier_hurry # KILL is near
+}
+
+_ol_decide_act() {
+  if [[ $OUTLAST_THEN == relaunch || $OUTLAST_THEN == submit ]] && ol_remedy_is_wanted && ! ol_remedy_apply; then
+    OUTLAST_THEN=hold
+  fi
   case $OUTLAST_THEN in
     submit) _ol_decide_submit ;;
     hold)
@@ -217,4 +238,16 @@ ol_decide() {
       [[ $OUTLAST_CLASS != ended_unknown ]] || ol_mail_send ended_unknown "ended, nobody knows why" "$OUTLAST_EVIDENCE"
       ;;
   esac
+}
+
+ol_decide() {
+  ! _ol_decide_is_lost || _ol_ending_is superseded "a newer lease than $OUTLAST_GENERATION; and before: $OUTLAST_CLASS, $OUTLAST_EVIDENCE"
+  ol_log_info "ended: $OUTLAST_CLASS ($OUTLAST_EVIDENCE)"
+  _ol_decide_lost_time
+  ol_record_begin
+  _ol_decide_think
+  _ol_decide_note "$OUTLAST_THEN"
+  [[ ! -e $OUTLAST_STATE/term ]] || ol_courier_hurry # KILL is near
+  _ol_decide_act
+  ol_record_keep
 }

@@ -7,8 +7,11 @@
 #   ol_ending_nodes        print the nodes that the launcher or the scheduler call dead, one a line
 #
 # An exit code alone proves nothing. A question without an answer is unknown, never no.
+# Sets     OUTLAST_SIGNALLED (1: the scheduler was asked why);
+#          OUTLAST_ENDING_ROW (the row that was the case) OUTLAST_ENDING_ROWS (array: those before it, and
+#          why not; docs/classify.md)
 # Reads    OUTLAST_HANG_SAYS OUTLAST_HANG_PHASE
-# Needs    log, bounded, nodes, stop, watch, progress, checkpoint
+# Needs    log, bounded, nodes, stop, watch, progress, checkpoint, verdict, history
 # Sourcing it defines the functions above and does nothing else.
 
 _ol_ending_is() { # CLASS EVIDENCE...
@@ -26,6 +29,7 @@ _ol_ending_ask() {
 
 ol_ending_signalled() {
   local by=''
+  OUTLAST_SIGNALLED=1
   _ol_ending_ask || {
     _ol_ending_is ended_unknown "TERM from outside, and the scheduler does not answer"
     return
@@ -92,11 +96,12 @@ ol_ending_nodes() {
   [[ -z $nodes ]] || printf '%s\n' "$nodes"
 }
 
-# Stable over hosts, ranks and numbers: how the first rank died and the error's name.
+# Stable over hosts, ranks and numbers: how the first rank died and the error's name. `end:` keeps it apart from those of
+# the parser (`log:`), which takes its place where it has answered.
 _ol_ending_fingerprint() { # WHAT
   local name
   name=$(tail -c 200000 "$OUTLAST_LOG" | grep -aoE '\b[A-Z][A-Za-z_.]*(Error|Exception|Interrupt)\b' | tail -n 1)
-  OUTLAST_FINGERPRINT="$1${name:+/$name}"
+  OUTLAST_FINGERPRINT="end:$1${name:+/$name}"
 }
 
 # Words of errno, in the log's last part. Prints the line.
@@ -152,49 +157,178 @@ _ol_ending_last_words() {
   tail -c 4000 "$OUTLAST_LOG" | tr '\r' '\n' | grep -a '[^[:space:]]' | grep -avE 'outlast: rank |srun: error: [^ ]+: tasks? ' | tail -n 1
 }
 
-_ol_ending_crash() { # FIRST_DEATH
-  local code=$OUTLAST_LAUNCH_CODE what storage
-  what=${1##* ended with }
-  what=${what% at *}
-  [[ -n $1 ]] || what="code $code"
-  _ol_ending_fingerprint "$what"
-  if ! grep -qaE 'outlast: rank 0 of [0-9]+ on .* started' "$OUTLAST_SAID" || [[ $what =~ ^code\ 12[67]$ ]]; then
-    _ol_ending_is launch "${1:-the launcher ended with code $code, no rank started}: $(_ol_ending_last_words)"
+# ---- The rows, in order. Each gives 0 and sets class and evidence, or 1 and says in OUTLAST_WHY_NOT why it is not the case.
+
+_ol_ending_row_over() {
+  OUTLAST_WHY_NOT="nothing says that training is over"
+  [[ $OL_ENDING_ASKED != wrong_resume && $OL_ENDING_ASKED != lost ]] && ((OL_ENDING_FINISHED == 0)) || return 1
+  _ol_ending_is "done" "training is over${OUTLAST_STEP:+ at step $OUTLAST_STEP}"
+}
+
+_ol_ending_row_asked() {
+  OUTLAST_WHY_NOT="we did not ask it to end${OL_ENDING_ASKED:+ (only the peers of a dead rank: $OL_ENDING_ASKED)}"
+  _ol_ending_by_request "$OL_ENDING_ASKED"
+}
+
+_ol_ending_row_zero() {
+  OUTLAST_WHY_NOT="exit code $OUTLAST_LAUNCH_CODE"
+  ((OUTLAST_LAUNCH_CODE == 0)) || return 1
+  if ((OL_ENDING_FINISHED == 2)) && [[ -n $OL_ENDING_MADE ]]; then
+    _ol_ending_is "done" "exit 0 that nobody asked for, after $OL_ENDING_MADE"
+  else
+    _ol_ending_is early_exit "exit 0 that nobody asked for, and nothing says that training is over"
+  fi
+}
+
+_ol_ending_row_node() {
+  local said
+  OUTLAST_WHY_NOT="the launcher names no node of ours as dead"
+  said=$(_ol_ending_launcher_says)
+  [[ -n $said ]] || return 1
+  mapfile -t OUTLAST_BLAME < <(cut -d' ' -f1 <<<"$said" | sort -u)
+  said=${said%%$'\n'*}
+  _ol_ending_is node "the launcher says: ${said#* }"
+  OUTLAST_FINGERPRINT=node OUTLAST_BLAME_WHY=node_down
+}
+
+_ol_ending_row_cancelled() {
+  OUTLAST_WHY_NOT="nobody cancelled the step"
+  _ol_ending_step_was_cancelled "$OL_ENDING_DEATH" || return 1
+  _ol_ending_is cancelled "somebody cancelled the step: $(grep -aoE '(STEP [0-9.]+ ON [^ ]+ )?CANCELLED AT [^ ]+' "$OUTLAST_SAID" | head -n 1)"
+}
+
+# From here on the log has been judged, which takes a while: TERM may have come meanwhile, and the scheduler knows why.
+_ol_ending_row_signalled() {
+  OUTLAST_WHY_NOT="no TERM has come"
+  [[ -e $OUTLAST_STATE/term ]] || return 1
+  ol_verdict_reset
+  OUTLAST_FINGERPRINT=''
+  ol_ending_signalled
+}
+
+_ol_ending_row_command() {
+  OUTLAST_WHY_NOT="the command was found and may be run (no exit 126 or 127)"
+  [[ $OL_ENDING_HOW =~ ^code\ 12[67]$ ]] || return 1
+  _ol_ending_is launch "$OL_ENDING_SAID: $(_ol_ending_last_words)"
+}
+
+_ol_ending_row_hardware() {
+  OUTLAST_WHY_NOT="the log does not surely put it down to the hardware of a node of ours"
+  [[ $OUTLAST_SCOPE == hardware ]] && ((${#OUTLAST_BLAME[@]} > 0)) || return 1
+  _ol_ending_is node "$(ol_verdict_told); $OL_ENDING_SAID"
+}
+
+_ol_ending_row_launch() {
+  OUTLAST_WHY_NOT="rank 0 had started"
+  ! grep -qaE 'outlast: rank 0 of [0-9]+ on .* started' "$OUTLAST_SAID" || return 1
+  _ol_ending_is launch "${OL_ENDING_DEATH:-the launcher ended with code $OUTLAST_LAUNCH_CODE, no rank started}: $(_ol_ending_last_words)"
+}
+
+# A path in the deciding line, or one of the patterns that speak of nothing else. (That it does not fit the model,
+# checkpoint_mismatch, is the model's fault.)
+_ol_ending_names_checkpoint() {
+  [[ $OUTLAST_PATTERN != checkpoint_mismatch ]] || return 1
+  [[ $OUTLAST_PATTERN == checkpoint_corrupt || $OUTLAST_PATTERN == checkpoint_incomplete ||
+    $OUTLAST_VERDICT_TEXT == *"/${OUTLAST_RESUME_FROM##*/}"[^0-9]* || $OUTLAST_VERDICT_TEXT == *"/${OUTLAST_RESUME_FROM##*/}" ]]
+}
+
+_ol_ending_row_checkpoint() {
+  OUTLAST_WHY_NOT="it had not resumed from a checkpoint"
+  [[ -n ${OUTLAST_RESUME_FROM:-} ]] || return 1
+  OUTLAST_WHY_NOT="it had made a step since it resumed, or nobody can tell"
+  [[ $OL_ENDING_EARLY == 1 ]] || return 1
+  OUTLAST_WHY_NOT="the log does not surely blame the checkpoint"
+  ol_verdict_is_sure && _ol_ending_names_checkpoint || return 1
+  OUTLAST_SUSPECT=$OUTLAST_RESUME_FROM
+  OUTLAST_BLAME=()
+  _ol_ending_is bad_checkpoint "${OUTLAST_RESUME_FROM##*/}: $(ol_verdict_told); $OL_ENDING_SAID"
+}
+
+_ol_ending_row_storage() {
+  local errno_says=''
+  if ol_verdict_is_sure; then
+    OUTLAST_WHY_NOT="the log does not put it down to storage"
+    [[ $OUTLAST_SCOPE == storage ]] || return 1
+    _ol_ending_is storage "$(ol_verdict_told); $OL_ENDING_SAID"
     return
   fi
-  storage=$(_ol_ending_storage)
-  if [[ -n $storage ]]; then
-    _ol_ending_is storage "$storage"
-    return
+  errno_says=$(_ol_ending_storage)
+  OUTLAST_WHY_NOT="no word of a full or failing file system at the end of the log"
+  [[ -n $errno_says ]] || return 1
+  _ol_ending_is storage "$errno_says"
+}
+
+# The same again would fail again: the program, its settings, the training itself.
+_ol_ending_row_systemic() {
+  OUTLAST_WHY_NOT="the log does not surely say that the same would fail again"
+  ol_verdict_is_sure || return 1
+  if [[ $OUTLAST_ACTION != stop || $OUTLAST_SCOPE == scheduler ]]; then
+    OUTLAST_WHY_NOT+=", nor has it failed at this step on other nodes"
+    [[ $OUTLAST_PERSISTENCE != transient && $OUTLAST_FINGERPRINT == log:* && -n $OUTLAST_STEP ]] || return 1
+    OUTLAST_EVERYWHERE=$(ol_history_elsewhere "$OUTLAST_FINGERPRINT" "$OUTLAST_STEP" "$OUTLAST_NODE_LIST")
+    [[ -n $OUTLAST_EVERYWHERE ]] || return 1
+    OUTLAST_BLAME=()
   fi
-  _ol_ending_is crash "${1:-the launcher ended with code $code}"
+  _ol_ending_is systemic "$(ol_verdict_told)${OUTLAST_EVERYWHERE:+; the same on $OUTLAST_EVERYWHERE}; $OL_ENDING_SAID"
+}
+
+_ol_ending_row_crash() {
+  _ol_ending_is crash "$OL_ENDING_SAID${OUTLAST_PATTERN:+; $(ol_verdict_told)}"
+}
+
+# Before the first step, as far as its words are known: no steps in a log of unknown words proves nothing.
+_ol_ending_is_early() { [[ -z $OL_ENDING_MADE && -n $OUTLAST_STEP_REGEX ]]; }
+
+# What the rows look at.
+_ol_ending_look() {
+  local newest
+  OL_ENDING_DEATH=$(ol_watch_first_death)
+  OL_ENDING_ASKED=$(ol_stop_asked)
+  newest=$(ol_checkpoint_complete 0 | tail -n 1)
+  OL_ENDING_FINISHED=0 OL_ENDING_MADE='' OL_ENDING_EARLY=0
+  ol_progress_is_finished "$OUTLAST_LOG" "${newest#* }" "$OL_ENDING_ASKED" || OL_ENDING_FINISHED=$?
+  [[ -z $newest || ${newest%% *} -le ${OUTLAST_RESUME_STEP:-0} ]] || OL_ENDING_MADE=checkpoint
+  [[ -z $OUTLAST_STEP ]] || OL_ENDING_MADE="step $OUTLAST_STEP"
+  ! _ol_ending_is_early || OL_ENDING_EARLY=1
+  OL_ENDING_SAID=${OL_ENDING_DEATH:-the launcher ended with code $OUTLAST_LAUNCH_CODE}
+  OL_ENDING_HOW=${OL_ENDING_DEATH##* ended with }
+  OL_ENDING_HOW=${OL_ENDING_HOW% at *}
+  OL_ENDING_HOW=${OL_ENDING_HOW:-code $OUTLAST_LAUNCH_CODE}
+}
+
+# Where the stacks accuse nobody: whom the others waited for may stand in the log. What hung, and in which phase, stays its
+# name.
+_ol_ending_hung() {
+  local name=$OUTLAST_FINGERPRINT
+  ((${#OUTLAST_BLAME[@]} == 0)) || return 0
+  ! ol_verdict || OUTLAST_EVIDENCE+="; $(ol_verdict_told)"
+  OUTLAST_FINGERPRINT=$name
+}
+
+# The first of these rows that is the case; of those before it, why not.
+_ol_ending_first() { # ROW...
+  local row
+  for row in "$@"; do
+    if "_ol_ending_row_$row"; then
+      OUTLAST_ENDING_ROW=$row
+      return 0
+    fi
+    OUTLAST_ENDING_ROWS+=("$row: $OUTLAST_WHY_NOT")
+  done
+  return 1
 }
 
 ol_ending_attempt() {
-  local death reason newest said finished=0 made=''
-  OUTLAST_FINGERPRINT=''
+  OUTLAST_FINGERPRINT='' OUTLAST_ENDING_ROW='' OUTLAST_ENDING_ROWS=()
   # What the scheduler said when TERM came stands, unless training was over by then.
   [[ -z ${OUTLAST_CLASS:-} ]] || return 0
-  death=$(ol_watch_first_death)
-  reason=$(ol_stop_asked)
-  newest=$(ol_checkpoint_complete 0 | tail -n 1)
-  ol_progress_is_finished "$OUTLAST_LOG" "${newest#* }" "$reason" || finished=$?
-  [[ -z $newest || ${newest%% *} -le ${OUTLAST_RESUME_STEP:-0} ]] || made=checkpoint
-  [[ -z $OUTLAST_STEP ]] || made="step $OUTLAST_STEP"
-  if [[ $reason != wrong_resume && $reason != lost ]] && ((finished == 0)); then
-    _ol_ending_is "done" "training is over${OUTLAST_STEP:+ at step $OUTLAST_STEP}"
-  elif _ol_ending_by_request "$reason"; then
-    :
-  elif ((OUTLAST_LAUNCH_CODE == 0 && finished == 2)) && [[ -n $made ]]; then
-    _ol_ending_is "done" "exit 0 that nobody asked for, after $made"
-  elif ((OUTLAST_LAUNCH_CODE == 0)); then
-    _ol_ending_is early_exit "exit 0 that nobody asked for, and nothing says that training is over"
-  elif said=$(_ol_ending_launcher_says | head -n 1) && [[ -n $said ]]; then
-    _ol_ending_is node "the launcher says: ${said#* }"
-    OUTLAST_FINGERPRINT=node
-  elif _ol_ending_step_was_cancelled "$death"; then
-    _ol_ending_is cancelled "somebody cancelled the step: $(grep -aoE '(STEP [0-9.]+ ON [^ ]+ )?CANCELLED AT [^ ]+' "$OUTLAST_SAID" | head -n 1)"
-  else
-    _ol_ending_crash "$death"
+  ol_verdict_reset
+  _ol_ending_look
+  if _ol_ending_first over asked zero node cancelled; then
+    [[ $OUTLAST_CLASS != hang ]] || _ol_ending_hung
+    return
   fi
+  _ol_ending_fingerprint "$OL_ENDING_HOW"
+  ol_verdict
+  _ol_ending_first signalled command hardware launch checkpoint storage systemic crash
 }

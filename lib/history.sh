@@ -7,6 +7,9 @@
 #   ol_history_successors       jobs that the run's own jobs have submitted, newest first, without this one
 #   ol_history_stuck STEP       how many jobs in a row, this one included, began at durable step STEP
 #   ol_history_same PRINT STEP  how often a failure with this fingerprint and step has ended an attempt
+#   ol_history_tried CLASS [KEY VALUE]   how many endings of this class (with this field) were gone on after, since the run
+#                               has last been further
+#   ol_history_elsewhere PRINT STEP HOSTS   other hosts than these (comma list) on which it has ended at that step, or nothing
 #   ol_history_rapid SEC        how many attempts in a row crashed within SEC seconds
 #   ol_history_jobs             how many jobs the run has had
 #   ol_history_node_hours       how many node hours they took, whole numbers
@@ -80,6 +83,31 @@ ol_history_same() {
     event == "resumed" { count = 0 }
     event == "ended" && get("fingerprint") == print_ && get("step") + 0 == want + 0 { count++ }
     END { print count + 0 }' print_="$1" want="$2"
+}
+
+# A durable checkpoint beyond what had failed says that it was overcome.
+ol_history_tried() {
+  _ol_history_awk '
+    event == "resumed" { count = reached = 0 }
+    event == "checkpoint_durable" && get("step") + 0 > reached { count = 0 }
+    event == "ended" && get("class") == class && (key == "" || get(key) == value_) && get("then") ~ /^(relaunch|submit)$/ {
+      count++
+      reached = get("step") + 0 > get("durable_step") + 0 ? get("step") + 0 : get("durable_step") + 0
+    }
+    END { print count + 0 }' class="$1" key="${2:-}" value_="${3:-}"
+}
+
+ol_history_elsewhere() {
+  _ol_history_awk '
+    { launch = get("job") "." get("restart") "." get("attempt") }
+    event == "resumed" { other = "" }
+    event == "launched" { on[launch] = get("hosts") }
+    event == "ended" && get("fingerprint") == print_ && get("step") + 0 == want + 0 && on[launch] != "" {
+      n = split(on[launch], host, ",")
+      for (i = 1; i <= n; i++) if (index("," hosts ",", "," host[i] ",")) next
+      other = on[launch]
+    }
+    END { if (other != "") print other }' print_="$1" want="$2" hosts="$3"
 }
 
 ol_history_rapid() {

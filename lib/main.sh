@@ -6,8 +6,8 @@
 #   ol_main_insure     successor = "launch": the next job waits from now on, in case this one is lost
 #   ol_main_attempt    one launch, from the choice of a checkpoint to the decision what follows
 #
-# Sets     OUTLAST_PARENT OUTLAST_DURABLE_AT_START OUTLAST_DURABLE_STEP OUTLAST_GENERATION_MINE OUTLAST_MARGIN_S
-# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, preflight, attempt, watch, ending, decide, successor, mail, py, report, hook
+# Sets     OUTLAST_PARENT OUTLAST_DURABLE_AT_START OUTLAST_DURABLE_STEP OUTLAST_GENERATION_MINE OUTLAST_MARGIN_S OUTLAST_TOOL_PID
+# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, preflight, attempt, watch, ending, verdict, decide, successor, mail, py, report, hook
 # Sourcing it defines the functions above and does nothing else.
 
 # A frozen file system thaws, mostly. After half an hour the nodes are given back and a later job tries again.
@@ -141,6 +141,7 @@ _ol_main_may_start() {
 }
 
 ol_main_open() {
+  ol_verdict_reset
   _ol_main_find_run || return
   OUTLAST_PARENT=$(ol_history_parent)
   _ol_main_own || return
@@ -153,7 +154,8 @@ ol_main_open() {
   _ol_main_branch || return
   ol_ledger_add started host="${HOSTNAME:-?}" nodes:="${#OUTLAST_HOSTS[@]}" \
     durable_step:="$OUTLAST_DURABLE_AT_START" generation:="$((10#$OUTLAST_GENERATION))" version="$OUTLAST_VERSION"
-  { ol_py_install >/dev/null && ol_mail_finish 40; } & # nobody waits for the reports' tools, and for older messages
+  { ol_py_install >/dev/null && ol_mail_finish 40; } & # nobody waits for the tools, and for older messages
+  OUTLAST_TOOL_PID=$!
   ol_run_note_sources &
   ol_hook_start
   _ol_main_preflight && _ol_main_prepare
@@ -222,7 +224,9 @@ ol_main_attempt() {
       return
     }
   fi
-  OUTLAST_CLASS='' OUTLAST_THEN='' OUTLAST_FINGERPRINT='' OUTLAST_BLAME=() OUTLAST_BLAME_WHY=''
+  OUTLAST_CLASS='' OUTLAST_THEN='' OUTLAST_FINGERPRINT=''
+  OUTLAST_SIGNALLED=0
+  ol_verdict_reset
   ol_attempt_begin || status=$?
   case $status in
     0)

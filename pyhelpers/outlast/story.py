@@ -108,7 +108,7 @@ def _signal(who: str, event: Event) -> str:
 
 def plain(evidence: str) -> str:
     """The evidence of an end without what is for programs: the shim's mark, and the second."""
-    return re.sub(r"^outlast: | at \d{10}$", "", evidence)
+    return re.sub(r"(?:(?<=^)|(?<=; ))outlast: (?=rank )|^outlast: | at \d{10}(?=$|;)", "", evidence)
 
 
 def _ended(who: str, event: Event) -> str:

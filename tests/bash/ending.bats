@@ -273,14 +273,14 @@ END
   died 'code 1'
   status_of ol_progress_look "$OUTLAST_LOG" last
   status_of ol_ending_attempt
-  [ "$OUTLAST_FINGERPRINT" = code\ 1/OutOfMemoryError ]
+  [ "$OUTLAST_FINGERPRINT" = 'end:code 1/OutOfMemoryError' ]
 }
 
 @test "ending: a death without an error's name has a fingerprint all the same" {
   died 'signal SEGV'
   status_of ol_progress_look "$OUTLAST_LOG" last
   status_of ol_ending_attempt
-  [ "$OUTLAST_FINGERPRINT" = 'signal SEGV' ]
+  [ "$OUTLAST_FINGERPRINT" = 'end:signal SEGV' ]
 }
 
 @test "ending: no log at all is a launch that failed, not a crash of ours" {
@@ -350,4 +350,131 @@ END
   status_of ol_ending_attempt
   [ "${OUTLAST_BLAME[*]} $OUTLAST_BLAME_WHY" = "n2 hang" ]
   [ "$OUTLAST_EVIDENCE" = "no progress; n2 is unlike the others: its rank is stopped or gone" ]
+}
+
+# ---- what the log says of it
+
+# The parser's answer: log_says PATTERN SCOPE PERSISTENCE ACTION CONFIDENCE TEXT [HOST...]
+log_says() {
+  SAYS=("$@")
+  ol_verdict() {
+    OUTLAST_PATTERN=${SAYS[0]} OUTLAST_SCOPE=${SAYS[1]} OUTLAST_PERSISTENCE=${SAYS[2]} OUTLAST_ACTION=${SAYS[3]}
+    OUTLAST_CONFIDENCE=${SAYS[4]} OUTLAST_VERDICT_TEXT=${SAYS[5]} OUTLAST_FINGERPRINT=log:${SAYS[0]}:ab
+    OUTLAST_BLAME=("${SAYS[@]:6}")
+  }
+}
+judged() {
+  died
+  OUTLAST_CLASS=''
+  status_of ol_progress_look "$OUTLAST_LOG" last
+  status_of ol_ending_attempt
+}
+
+@test "ending: hardware that the log surely puts down to a node of ours is the node's, and it is blamed" {
+  log_says gpu_ecc hardware transient retry-exclude 0.90 'uncorrectable ECC error' n2
+  judged
+  [ "$OUTLAST_CLASS ${OUTLAST_BLAME[*]}" = 'node n2' ]
+  [[ $OUTLAST_EVIDENCE == 'gpu_ecc (hardware, transient): uncorrectable ECC error; outlast: rank 1 on n1 ended'* ]]
+  [ "$OUTLAST_FINGERPRINT" = log:gpu_ecc:ab ]
+}
+
+@test "ending: a fabric's suspect is a crash with somebody to blame" {
+  log_says ib_retry_exceeded fabric transient retry-exclude 0.85 'peer n2' n2
+  judged
+  [ "$OUTLAST_CLASS ${OUTLAST_BLAME[*]}" = 'crash n2' ]
+}
+
+@test "ending: a guess changes only the words" {
+  local scope
+  for scope in hardware storage config training-dynamics; do
+    log_says guess "$scope" systemic stop 0.60 'who knows'
+    judged
+    [ "$OUTLAST_CLASS" = crash ]
+    [[ $OUTLAST_EVIDENCE == *"guess ($scope, systemic, not sure): who knows" ]]
+  done
+}
+
+@test "ending: a checkpoint that the log surely blames before the first step after a resume is a bad one" {
+  OUTLAST_RESUME_STEP=40 OUTLAST_RESUME_FROM=/lake/demo/checkpoints/checkpoint-40
+  log_says checkpoint_corrupt storage systemic stop 0.75 'failed finding central directory'
+  judged
+  [ "$OUTLAST_CLASS $OUTLAST_SUSPECT" = "bad_checkpoint $OUTLAST_RESUME_FROM" ]
+  log_says file_not_found config systemic stop 0.75 "No such file: '/node/checkpoints/checkpoint-40/model.safetensors'"
+  judged
+  [ "$OUTLAST_CLASS" = bad_checkpoint ]
+}
+
+@test "ending: not the checkpoint: another one is named, it does not fit the model, a step was made, nothing was resumed" {
+  OUTLAST_RESUME_STEP=40 OUTLAST_RESUME_FROM=/lake/demo/checkpoints/checkpoint-40
+  log_says file_not_found config systemic stop 0.75 "No such file: '/other/checkpoint-400/x'"
+  judged
+  [ "$OUTLAST_CLASS $OUTLAST_SUSPECT" = 'systemic ' ]
+  log_says checkpoint_mismatch config systemic stop 0.90 "size mismatch for /node/checkpoint-40"
+  judged
+  [ "$OUTLAST_CLASS" = systemic ]
+  log_says checkpoint_corrupt storage systemic stop 0.75 'failed finding central directory'
+  log 'step 45'
+  judged
+  [ "$OUTLAST_CLASS" = storage ]
+  OUTLAST_RESUME_FROM='' OUTLAST_RESUME_STEP=''
+  judged
+  [ "$OUTLAST_CLASS" = storage ]
+}
+
+@test "ending: a log whose steps nobody knows does not say that none was made" {
+  OUTLAST_RESUME_STEP=40 OUTLAST_RESUME_FROM=/lake/demo/checkpoints/checkpoint-40 OUTLAST_STEP_REGEX=''
+  log_says checkpoint_corrupt storage systemic stop 0.75 'failed finding central directory'
+  judged
+  [ "$OUTLAST_CLASS" = storage ]
+}
+
+@test "ending: what the log surely says of storage counts, and words of errno do not against a sure cause" {
+  log_says fs_hang storage transient retry-exclude 0.70 'hung' n1
+  judged
+  [ "$OUTLAST_CLASS ${OUTLAST_BLAME[*]}" = 'storage n1' ]
+  log_says import_error config systemic stop 0.75 'No module named flash'
+  log 'OSError: [Errno 5] Input/output error'
+  judged
+  [ "$OUTLAST_CLASS" = systemic ]
+  log_says guess config systemic stop 0.50 'perhaps'
+  judged
+  [ "$OUTLAST_CLASS" = storage ]
+}
+
+@test "ending: the same at the same step on other nodes is systemic, unless it may pass" {
+  past 6 launched hosts=n8,n9
+  past 6 ended class=crash fingerprint=log:gpu_memory_fault:ab step:=50
+  log 'step 50'
+  log_says gpu_memory_fault unknown unknown retry 0.90 'illegal access' n1
+  judged
+  [ "$OUTLAST_CLASS $OUTLAST_EVERYWHERE ${#OUTLAST_BLAME[@]}" = 'systemic n8,n9 0' ]
+  log_says gpu_memory_fault unknown transient retry 0.90 'illegal access'
+  judged
+  [ "$OUTLAST_CLASS" = crash ]
+  OUTLAST_NODE_LIST=n1,n9
+  log_says gpu_memory_fault unknown unknown retry 0.90 'illegal access'
+  judged
+  [ "$OUTLAST_CLASS" = crash ]
+}
+
+@test "ending: TERM that comes while the log is judged is asked about, and blames nobody" {
+  log_says gpu_ecc hardware transient retry-exclude 0.90 'ECC' n2
+  says running cancelled
+  touch "$OUTLAST_STATE/term"
+  judged
+  [ "$OUTLAST_CLASS ${#OUTLAST_BLAME[@]}" = 'cancelled 0' ]
+}
+
+@test "ending: a dead node that the launcher names is the one to blame" {
+  OUTLAST_HOSTS=(n03 n04)
+  log 'srun: error: Node failure on n04'
+  judged
+  [ "$OUTLAST_CLASS ${OUTLAST_BLAME[*]} $OUTLAST_BLAME_WHY" = 'node n04 node_down' ]
+}
+
+@test "ending: of the rows before the one that was the case it is known why not" {
+  judged
+  [ "$OUTLAST_ENDING_ROW" = crash ]
+  [[ ${OUTLAST_ENDING_ROWS[0]} == 'over: nothing says that training is over' ]]
+  [[ ${OUTLAST_ENDING_ROWS[*]} == *'zero: exit code 1'*'launch: rank 0 had started'* ]]
 }

@@ -223,3 +223,32 @@ load job
   run -0 ol_history_cadence
   [ "$output" = "8 30 900 7 40 100 2 70" ]
 }
+
+@test "history_tried: endings of a class that were gone on after, until the run has been further" {
+  past 5 ended class=systemic scope=config step:=50 durable_step:=40 then=relaunch
+  past 5 ended class=crash step:=50 durable_step:=40 then=relaunch
+  past 6 ended class=systemic scope=software step:=50 durable_step:=40 then=hold
+  past 6 checkpoint_durable step:=50
+  run -0 ol_history_tried systemic
+  [ "$output" = 1 ]
+  run -0 ol_history_tried systemic scope software
+  [ "$output" = 0 ]
+  past 6 checkpoint_durable step:=60
+  run -0 ol_history_tried systemic
+  [ "$output" = 0 ]
+  past 7 ended class=systemic then=submit
+  past '' resumed by=alice
+  run -0 ol_history_tried systemic
+  [ "$output" = 0 ]
+}
+
+@test "history_elsewhere: other hosts on which the same has ended at this step, none of ours among them" {
+  past 5 launched hosts=n1,n2
+  past 5 ended fingerprint=log:x:ab step:=50
+  run -0 ol_history_elsewhere log:x:ab 50 n3,n4
+  [ "$output" = n1,n2 ]
+  run -0 ol_history_elsewhere log:x:ab 50 n2,n4
+  [ "$output" = "" ]
+  run -0 ol_history_elsewhere log:x:ab 51 n3,n4
+  [ "$output" = "" ]
+}

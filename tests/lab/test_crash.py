@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from harness import Lab
+from harness import Lab, wait_for
 
 
 def test_a_crash_by_code_is_relaunched_in_the_same_job(lab: Lab) -> None:
@@ -125,5 +125,59 @@ def test_a_full_disk_on_a_node_is_storage_and_nobodys_crash(lab: Lab, kind: str)
     lab.submit()
     lab.finish()
     assert lab.endings() == ["storage", "done"]
-    assert "No space left on device" in lab.events("ended")[0]["evidence"]
+    assert lab.events("ended")[0]["pattern"] == "disk_full"
+    lab.assert_resumed()
+
+
+@pytest.mark.seldom
+def test_what_no_retry_mends_is_held_and_a_checkpoint_that_cannot_be_read_is_not_used(lab: Lab) -> None:
+    """One chain: it stops, its newest checkpoint rots, it goes on from the one before; then its code is broken."""
+    lab.render("--set", "progress.target_step=300", "--set", "checkpoint.copier=plain")  # it knows no hashes
+    lab.submit()
+    wait_for(lambda: len(lab.durable_steps()) > 1, 90, "two durable checkpoints")
+    lab.outlast("stop", "train")
+    lab.wait_until_empty()
+    newest = lab.durable_steps()[-1]
+    rotten = lab.folder / f"checkpoints/checkpoint-{newest}/model.safetensors"
+    with rotten.open("r+b") as file:  # its size stays, so the manifest adds up
+        file.write(b"\xff" * 64)
+    lab.outlast("resume", "train")
+    lab.finish()
+    assert lab.endings()[-2:] == ["bad_checkpoint", "done"]
+    assert f"checkpoint-{newest}" in lab.events("ended")[-2]["evidence"]
+    assert lab.events("launched")[-1]["step"] == lab.events("quarantined")[-1]["durable_step"] < newest
+    assert list((lab.folder / "quarantine").glob(f"checkpoint-{newest}.*"))
+
+    train = lab.on_disk(f"{lab.project}/train.py")
+    train.write_text("import no_such_module\n" + train.read_text())
+    lab.render("--set", "run=broken", script="broken.sh")
+    lab.run = "broken"
+    job = lab.submit(script="broken.sh")
+    lab.wait_event("held", 90)
+    lab.wait_until_empty()
+    assert lab.endings() == ["systemic"]
+    assert lab.events("ended")[0]["pattern"] == "import_error"
+    assert lab.successors(job) == []
+    assert "Error pattern: import_error, config, systemic" in (lab.folder / f"reports/{job}.0.1.txt").read_text()
+
+
+@pytest.mark.seldom
+def test_crashes_of_three_kinds_hold_nothing_and_a_host_with_bad_hardware_is_left_out(lab: Lab) -> None:
+    ecc = "RuntimeError: CUDA error: uncorrectable ECC error encountered"
+    lab.faults(
+        {"kind": "exit", "rank": 1, "step": 25, "code": 3, "once": "exited"},
+        {"kind": "segv", "rank": 2, "step": 45, "once": "crashed"},
+        {"kind": "exit", "rank": 3, "step": 65, "text": ecc, "once": "broken"},
+    )
+    lab.render("--set", "guard.attempts=9")
+    job = lab.submit()
+    lab.wait_event("launched", 90)
+    sick = lab.host_of(job, 1)
+    lab.finish()
+    assert lab.endings() == ["crash", "crash", "node", "done"]
+    node = lab.events("ended")[2]
+    assert (node["pattern"], node["blame"], node["step"] >= 65) == ("gpu_ecc", sick, True)
+    assert sick not in lab.hosts(lab.events("launched")[-1])
+    assert sick in lab.events("excluded")[0]["nodes"]
+    assert len({e["fingerprint"] for e in lab.events("ended")}) == 4
     lab.assert_resumed()

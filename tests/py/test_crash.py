@@ -35,6 +35,19 @@ def test_a_host_file_and_ranks_per_node_name_the_host(tmp_path: Path, capsys: py
     assert told["evidence"][0] == {"file": str(tmp_path / "job.log"), "line": 4, "text": ECC.strip()}
 
 
+def test_words_for_bash_are_a_line_each_and_what_is_empty_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "job.log").write_text(steps(700, 3) + ECC.replace("\n", "\x1b[31m key=\x07 password=hunter2\n"))
+    assert commands.main(["crash", str(tmp_path / "job.log"), "--words"]) == 0
+    told = dict(line.split(" ", 1) for line in capsys.readouterr().out.splitlines())
+    assert (told["pattern"], told["scope"], told["action"]) == ("gpu_ecc", "hardware", "retry")
+    assert (told["confidence"], told["line"]) == ("0.70", "4")
+    assert "blame" not in told
+    assert told["text"].isprintable()
+    assert "hunter2" not in told["text"]
+
+
 def test_a_host_that_is_not_of_the_job_is_not_blamed(tmp_path: Path) -> None:
     (tmp_path / "job.log").write_text("srun: error: Node failure on login01\n")
     where = names.Layout(given=["n1", "n2"])

@@ -2,13 +2,14 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import Fake, event
 
 from outlast import commands
-from outlast.report import quote
+from outlast.report import quote, report
 from outlast.report.attempt import Attempt, ended
 
 ROOT = Path(__file__).parents[2]
@@ -48,6 +49,23 @@ def test_an_attempt_is_what_the_ledger_says_from_its_launch_to_its_end() -> None
     assert (found.id, found.name, found.place, found.hosts) == ("7.0.1", "mamba-1b", 1, ("n1", "n2"))
     assert (found.from_step, found.step, found.durable_step, found.code) == (100, 740, 600, 1)
     assert (found.began_t, found.ended_t) == (1010.0, 5600.0)
+
+
+def test_what_the_job_read_in_the_log_is_not_read_again() -> None:
+    found = one()
+    assert found.verdict is None
+    said = event(
+        4600,
+        "7 ended class=node evidence=ECC code=1 then=submit fingerprint=log:gpu_ecc:ab pattern=gpu_ecc scope=hardware "
+        "persistence=transient action=retry-exclude line=17 text=ecc why=said began_on=n2 blame=n2",
+    )
+    said = replace(said, fields={**said.fields, "confidence": 0.9})
+    verdict = ended([*BEGUN, said])[-1].verdict
+    assert verdict is not None
+    assert (verdict.pattern, verdict.scope, verdict.action) == ("gpu_ecc", "hardware", "retry-exclude")
+    assert (verdict.confidence, verdict.blame_nodes, verdict.why) == (0.9, ["n2"], "said")
+    assert (verdict.evidence[0].file, verdict.evidence[0].line) == ("logs/7.0.1.log", 17)
+    assert report.plain(ended([*BEGUN, said])[-1]).failed_nodes == ["n2"]
 
 
 def test_lost_is_what_came_after_the_durable_step() -> None:

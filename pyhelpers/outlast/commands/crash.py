@@ -23,6 +23,7 @@ Scheduler = Annotated[str, typer.Option(metavar="slurm|pbs", help="Who ran it.")
 ExitCode = Annotated[int | None, typer.Option("--exit-code", metavar="N", help="What the launch returned, if known.")]
 Own = Annotated[Path | None, typer.Option("--patterns", metavar="TOML", help="Your own patterns, tried first.")]
 Follow = Annotated[bool, typer.Option("--follow", help="Go on reading; tell the verdict whenever it changes.")]
+Words = Annotated[bool, typer.Option("--words", help="For Bash: KEY VALUE, a line each (jobs ask so).")]
 Explain = Annotated[bool, typer.Option("--explain", help="All evidence, and who was left alone.")]
 
 
@@ -36,6 +37,7 @@ def crash(
     exit_code: ExitCode = None,
     own: Own = None,
     as_json: _common.AsJson = False,
+    as_words: Words = False,
     follow: Follow = False,
     explain: Explain = False,
 ) -> None:
@@ -44,14 +46,17 @@ def crash(
         raise analyse.LayoutError(f"--scheduler {scheduler!r}: it is slurm or pbs")
     where = analyse.layout(hosts, ranks_per_node, rank_map, ip_map)
     book = patterns.load(own)
+
+    def tell(found: verdict.Verdict) -> None:
+        if as_json:
+            typer.echo(json.dumps(found.fields()))
+        else:
+            typer.echo(verdict.words(found) if as_words else verdict.told(found, explain))
+
     if not follow:
-        _tell(analyse.once(logs, where, book, exit_code, scheduler), as_json, explain)
+        tell(analyse.once(logs, where, book, exit_code, scheduler))
         return
     for found in analyse.growing(logs, where, book, scheduler):
         if found:
-            _tell(found, as_json, explain)
+            tell(found)
         time.sleep(POLL_S)
-
-
-def _tell(found: verdict.Verdict, as_json: bool, explain: bool) -> None:
-    typer.echo(json.dumps(found.fields()) if as_json else verdict.told(found, explain))

@@ -78,6 +78,25 @@ def told(verdict: Verdict, explain: bool = False) -> str:
     return "\n".join(lines)
 
 
+def words(verdict: Verdict) -> str:
+    """The verdict for a reader without JSON (lib/verdict.sh): `KEY VALUE`, a line each, what is empty left out."""
+    first = verdict.evidence[0] if verdict.evidence else None
+    rows = {
+        "pattern": verdict.pattern,
+        "scope": verdict.scope,
+        "persistence": verdict.persistence,
+        "action": verdict.action,
+        "confidence": f"{verdict.confidence:.2f}",
+        "fingerprint": verdict.fingerprint,
+        "blame": " ".join(verdict.blame_nodes[:MOST_BLAMED]),
+        "line": str(first.line) if first else "",
+        "text": printable(masked(first.text.strip()))[:300] if first else "",
+        "why": printable(masked(verdict.why))[:300],
+    }
+    return "\n".join(f"{key} {value}" for key, value in rows.items() if value)
+
+
+MOST_BLAMED = 20
 TO_DO = {
     "retry-exclude": "start again from the last checkpoint without the nodes to blame",
     "retry": "start again from the last checkpoint",

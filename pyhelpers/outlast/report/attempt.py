@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from outlast.crash.verdict import Evidence, Verdict
 from outlast.ledger import Event
 
 # Ends that a person should hear of, whatever follows.
@@ -17,7 +18,8 @@ class Attempt:
     """One launch in one job, or (`number` 0) a job that ended before its first. Times are UTC seconds since 1970.
 
     `place` is the job's in the chain, from 1. `safe_t` is when training reached the step that is durable now, so what
-    comes after it is lost. `successor`, `held`, `todo`, `excluded` and `finished` are what followed.
+    comes after it is lost. `successor`, `held`, `todo`, `excluded` and `finished` are what followed;
+    `verdict` is what the job's own decision read in the log, None where it did not.
     """
 
     run: str
@@ -36,6 +38,7 @@ class Attempt:
     kind: str = ""
     code: int | None = None
     evidence: str = ""
+    verdict: Verdict | None = None
     then: str = ""
     successor: str = ""
     held: str = ""
@@ -145,6 +148,7 @@ class _Book:
                 kind=event.text("class"),
                 code=event.number("code"),
                 evidence=event.text("evidence"),
+                verdict=_said(event),
                 then=event.text("then"),
             )
         )
@@ -161,6 +165,20 @@ class _Book:
         at = self._last.get(event.job)
         if at is not None:
             self.ended[at] = _followed(self.ended[at], event)
+
+
+def _said(event: Event) -> Verdict | None:
+    if not event.text("pattern"):
+        return None
+    said = Verdict(event.text("pattern"), event.text("scope"), event.text("persistence"), event.text("action"))
+    said.fingerprint, said.why = event.text("fingerprint"), event.text("why")
+    said.blame_nodes = (event.text("began_on") or event.text("blame")).split()
+    sure = event.fields.get("confidence")
+    said.confidence = float(sure) if isinstance(sure, int | float) else 0.0
+    if event.number("line"):
+        log = f"logs/{event.job}.{event.restart}.{event.attempt}.log"
+        said.evidence = [Evidence(log, event.number("line") or 0, event.text("text"))]
+    return said
 
 
 def _followed(attempt: Attempt, event: Event) -> Attempt:

@@ -50,7 +50,7 @@ class Report:
 
 def plain(attempt: Attempt) -> Report:
     """The report that needs no log."""
-    return Report(attempt, f"logs/{attempt.id}.log" if attempt.hosts else "")
+    return Report(attempt, f"logs/{attempt.id}.log" if attempt.hosts else "", attempt.verdict)
 
 
 def judged(run: RunDir, attempt: Attempt, log: Path | None = None) -> Report:
@@ -59,7 +59,7 @@ def judged(run: RunDir, attempt: Attempt, log: Path | None = None) -> Report:
     path = log or run.path / report.log
     if not report.log or not attempt.failed or not _can_be_read(path):
         return report
-    verdict = _tried(lambda: _verdict(run, attempt, path))
+    verdict = attempt.verdict or _tried(lambda: _verdict(run, attempt, path))
     whose, words = _tried(lambda: _words(path, verdict)) or ("", [])
     return Report(attempt, report.log, verdict, words, whose)
 

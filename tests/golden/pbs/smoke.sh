@@ -153,14 +153,14 @@ main() {
 #   OUTLAST_LOCAL     this job's folder on each node's own disk: checkpoints, what the ranks say
 #   OUTLAST_STATE     in that folder on the first node: this job's state and its own log
 # What follows: the parts of main; this job and its site; the tools, a file each ("# lib/NAME.sh -"):
-#   an attempt   attempt nodes leftovers pins watch stop ending decide guard successor settle
+#   an attempt   attempt nodes leftovers pins watch stop ending verdict decide guard remedy successor settle
 #   before it    preflight nodejudge nodecheck nodegpu nodenet nodehost
 #   watchdog     hang cadence stacks suspect
-#   beside it    deadline pulse reach courier hook coordinator checkpoint stage bring progress lease run versions history ledger badnodes
+#   beside it    deadline pulse reach courier hook coordinator checkpoint stage bring progress lease run record versions history ledger badnodes
 #   below them   environment shim mail report py bounded log scheduler/pbs
 
 # lib/main.sh - the parts of a job's story, in the order in which main tells them
-# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, preflight, attempt, watch, ending, decide, successor, mail, py, report, hook
+# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, preflight, attempt, watch, ending, verdict, decide, successor, mail, py, report, hook
 
 # ---- this job and this site -------------------------------------------------------------------------
 # Variables of the job file and its preset.
@@ -210,13 +210,19 @@ ol_site_env() {
 # Needs    log, ledger, checkpoint
 
 # lib/ending.sh - how did it end? The first row that applies; the evidence is kept (docs/endings.md)
-# Needs    log, bounded, nodes, stop, watch, progress, checkpoint
+# Needs    log, bounded, nodes, stop, watch, progress, checkpoint, verdict, history
+
+# lib/verdict.sh - what the log says of an attempt that ended badly: `outlast crash`, asked in a child (docs/crash.md)
+# Needs    log, bounded, deadline, ending, py
 
 # lib/decide.sh - what follows from an ending
-# Needs    log, bounded, ledger, history, guard, successor, deadline, ending, nodes, checkpoint, courier, mail, run, lease
+# Needs    log, bounded, ledger, history, guard, remedy, record, successor, deadline, ending, nodes, checkpoint, courier, mail, run, lease
 
 # lib/guard.sh - when a run must not simply go on
 # Needs    log, bounded, history, run, hook
+
+# lib/remedy.sh - what would not pass by itself: another checkpoint, one more try, or a person
+# Needs    log, bounded, ledger, history, ending, checkpoint, courier, mail
 
 # lib/successor.sh - the next job of the chain
 # Needs    log, bounded, ledger, history, deadline, run, lease, badnodes
@@ -264,7 +270,7 @@ ol_site_env() {
 # Needs    nothing
 
 # lib/courier.sh - what goes between the node and the shared file system while training runs
-# Needs    log, bounded, ledger, lease, checkpoint, coordinator, mail
+# Needs    log, bounded, ledger, lease, checkpoint, coordinator, mail, record
 
 # lib/hook.sh - the user's command on every k-th durable checkpoint, and the scores that hold a run (docs/on-durable.md)
 # Needs    log, bounded, ledger, history, checkpoint, attempt, decide, mail, successor
@@ -289,6 +295,9 @@ ol_site_env() {
 
 # lib/run.sh - the run's folder on the shared file system, and the job's own on the node
 # Needs    log, bounded
+
+# lib/record.sh - what an ending was decided from, kept for `outlast classify` (docs/classify.md)
+# Needs    log, bounded, deadline, checkpoint, progress, stop
 
 # lib/versions.sh - with what the trainer runs: Python, torch and its friends
 # Needs    nothing
