@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 import torch_job
@@ -64,6 +66,7 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     see = torch_job.environment() if request.node.get_closest_marker("torch") else None
     with running(hosts(request), kind=KINDS[request.param], see=see) as lab:
         yield lab
+        keep_records(lab, request.node.name)
 
 
 @pytest.fixture
@@ -71,6 +74,14 @@ def pbs_lab(request: pytest.FixtureRequest) -> Iterator[PbsLab]:
     """The same, for what only PBS has."""
     with running(hosts(request), kind=PbsLab) as lab:
         yield lab
+        keep_records(lab, request.node.name)
+
+
+def keep_records(lab: Lab, scenario: str) -> None:
+    """What its endings were decided from (docs/classify.md), in the folder that OUTLAST_LAB_RECORDS names."""
+    folder = os.environ.get("OUTLAST_LAB_RECORDS")
+    for record in lab.on_disk(f"{lab.scratch}/outlast").glob("*/records/*") if folder else ():
+        shutil.copytree(record, Path(str(folder)) / scenario / record.name, dirs_exist_ok=True)
 
 
 @pytest.fixture(scope="session")
