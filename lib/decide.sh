@@ -152,14 +152,14 @@ _ol_decide_guarded() {
 }
 
 _ol_decide_note() {
-  local because=${OUTLAST_WHY:-$OUTLAST_BECAUSE} said=()
-  [[ -z $OUTLAST_PATTERN ]] || said=(pattern="$OUTLAST_PATTERN" scope="$OUTLAST_SCOPE" persistence="$OUTLAST_PERSISTENCE"
+  local because=${OUTLAST_WHY:-$OUTLAST_BECAUSE} judged=()
+  [[ -z $OUTLAST_PATTERN ]] || judged=(pattern="$OUTLAST_PATTERN" scope="$OUTLAST_SCOPE" persistence="$OUTLAST_PERSISTENCE"
     action="$OUTLAST_ACTION" confidence:="$OUTLAST_CONFIDENCE" line:="$OUTLAST_VERDICT_LINE"
     text="$OUTLAST_VERDICT_TEXT" why="$OUTLAST_VERDICT_WHY" began_on="${OUTLAST_SUSPECTS[*]}")
-  ((${#OUTLAST_BLAME[@]} == 0)) || said+=(blame="${OUTLAST_BLAME[*]}" blame_why="$OUTLAST_BLAME_WHY")
+  ((${#OUTLAST_BLAME[@]} == 0)) || judged+=(blame="${OUTLAST_BLAME[*]}" blame_why="$OUTLAST_BLAME_WHY")
   ol_ledger_add ended class="$OUTLAST_CLASS" evidence="$OUTLAST_EVIDENCE" code:="${OUTLAST_LAUNCH_CODE:-}" \
     step:="${OUTLAST_STEP:-}" durable_step:="$OUTLAST_DURABLE_STEP" ran_s:="${OUTLAST_RAN_S:-0}" \
-    fingerprint="${OUTLAST_FINGERPRINT:-}" margin_s:="$OUTLAST_MARGIN_S" "${said[@]}" ${because:+because="$because"} then="$1"
+    fingerprint="${OUTLAST_FINGERPRINT:-}" margin_s:="$OUTLAST_MARGIN_S" "${judged[@]}" ${because:+because="$because"} then="$1"
 }
 
 _ol_decide_submit() {

@@ -46,17 +46,17 @@ _ol_verdict_await_tool() { # SEC
 }
 
 _ol_verdict_ask() { # FILE
-  local pid tick limit_s hosts=$OUTLAST_STATE/verdict.hosts options=()
+  local pid tick limit_s hosts=$OUTLAST_STATE/verdict.hosts layout=()
   limit_s=$(_ol_verdict_limit_s)
   ((limit_s > 0)) || return 1
   printf '%s\n' "${OUTLAST_NODE_LIST//,/$'\n'}" >"$hosts"
   # The driver of one machine knows it by a name that may be no host's.
-  [[ $OUTLAST_SCHEDULER == local ]] || options=(--hosts "$hosts" --ranks-per-node "$OUTLAST_RANKS_PER_NODE")
-  [[ -z ${OUTLAST_LAUNCH_CODE:-} ]] || options+=(--exit-code "$OUTLAST_LAUNCH_CODE")
+  [[ $OUTLAST_SCHEDULER == local ]] || layout=(--hosts "$hosts" --ranks-per-node "$OUTLAST_RANKS_PER_NODE")
+  [[ -z ${OUTLAST_LAUNCH_CODE:-} ]] || layout+=(--exit-code "$OUTLAST_LAUNCH_CODE")
   (
     trap - TERM USR1 EXIT
     _ol_verdict_await_tool "$((limit_s / 2))"
-    ol_py_ask "$limit_s" crash "$OUTLAST_LOG" --words --scheduler "$OUTLAST_SCHEDULER" "${options[@]}"
+    ol_py_ask "$limit_s" crash "$OUTLAST_LOG" --words --scheduler "$OUTLAST_SCHEDULER" "${layout[@]}"
   ) >"$1.new" &
   pid=$!
   for ((tick = 0; tick < limit_s * 5; tick++)); do
