@@ -115,7 +115,7 @@ ol_badnodes_exclude() {
 # In a child: take the lock of FILE as pyhelpers/outlast/badnodes/lock.py does; sets `mark` of its caller, which stands in
 # it while it is ours. Status 1: others have it.
 _ol_badnodes_lock() { # FILE WAIT_S
-  local lock=$1.lock own system tick links
+  local lock=$1.lock own system tick seen
   read -r system </proc/sys/kernel/random/boot_id || system='?'
   system+=:$(readlink /proc/self/ns/pid || echo '?')
   mark="${HOSTNAME:-?} $system $$ $RANDOM$RANDOM"
@@ -123,10 +123,12 @@ _ol_badnodes_lock() { # FILE WAIT_S
   for ((tick = 0; tick < $2 * 10; tick++)); do
     (set -C && printf '%s\n' "$mark" >"$own") && chmod 0644 "$own" || return 2
     ln -- "$own" "$lock" 2>/dev/null
-    links=$(stat -c %h -- "$own")
-    [[ $links == 2 ]] || _ol_badnodes_break "$lock" "$own" "$system"
+    # What stands in it is the truth: the answer to a link may be lost, and a count of links come out of a cache.
+    seen=''
+    read -r seen 2>/dev/null <"$lock"
+    [[ $seen == "$mark" ]] || _ol_badnodes_break "$lock" "$own" "$system"
     rm -f -- "$own"
-    [[ $links != 2 ]] || return 0
+    [[ $seen != "$mark" ]] || return 0
     sleep 0.1
   done
   return 1
@@ -210,7 +212,8 @@ _ol_badnodes_floor() { # LIMIT_S FILE JOB REASON HOST...
   local limit_s=$1 strikes=${OUTLAST_STRIKES:-1} text
   if [[ $strikes =~ ^[0-9]+(\.5)?$ && $strikes != 1 ]]; then strikes="  strikes=$strikes"; else strikes=''; fi
   text=$(declare -f _ol_badnodes_append _ol_badnodes_append_locked _ol_badnodes_copy _ol_badnodes_mode _ol_badnodes_lock _ol_badnodes_break)
-  ol_bounded "$limit_s" bash -c "export TZ=UTC0; $text; _ol_badnodes_append \"\$@\"" _ "$2" "$((limit_s - 2))" "$3" "$4" "$strikes" "${@:5}"
+  # A job that is ended gets TERM more than once, in all its processes.
+  ol_bounded "$limit_s" bash -c "trap '' TERM; export TZ=UTC0; $text; _ol_badnodes_append \"\$@\"" _ "$2" "$((limit_s - 2))" "$3" "$4" "$strikes" "${@:5}"
 }
 
 ol_badnodes_add() {

@@ -238,6 +238,7 @@ _ol_decide_act() {
       [[ $OUTLAST_CLASS != ended_unknown ]] || ol_mail_send ended_unknown "ended, nobody knows why" "$OUTLAST_EVIDENCE"
       ;;
   esac
+  ol_nodes_strike
 }
 
 ol_decide() {

@@ -126,13 +126,21 @@ _ol_ending_suspect() {
   OUTLAST_EVIDENCE+="; $host is unlike the others: ${reason/hang/its rank is stopped or gone}"
 }
 
+# Those that lib/pulse.sh has found.
+_ol_ending_dead() {
+  local dead why
+  dead=$(paste -sd' ' "$OUTLAST_STATE/dead")
+  why=$(cat "$OUTLAST_STATE/dead.why")
+  _ol_ending_is node "dead: $dead: $why, and nothing can be started there"
+}
+
 _ol_ending_by_request() { # REASON
   case $1 in
     stop) _ol_ending_is stopped "control/stop" ;;
     deadline) _ol_ending_is walltime "our deadline: $(cut -d' ' -f2- "$OUTLAST_STATE/deadline")" ;;
     lost) _ol_ending_is superseded "a newer lease than $OUTLAST_GENERATION" ;;
     node)
-      _ol_ending_is node "dead: $(paste -sd' ' "$OUTLAST_STATE/dead"): $(cat "$OUTLAST_STATE/dead.why"), and nothing can be started there"
+      _ol_ending_dead
       OUTLAST_FINGERPRINT=node
       ;;
     hang)

@@ -86,6 +86,16 @@ drop() { ol_nodes_drop "$@" 2>/dev/null; }
   [ "$(cat "$SCHED/told")" = 'bad hang n2 n3' ]
 }
 
+@test "nodes_drop: after TERM the strike waits until it is asked for, and is written once" {
+  ol_badnodes_add() { echo "bad $*" >>"$SCHED/told"; }
+  : >"$OUTLAST_STATE/term"
+  drop hang n2 n3
+  [ ! -s "$SCHED/told" ]
+  ol_nodes_strike
+  ol_nodes_strike
+  [ "$(cat "$SCHED/told")" = 'bad hang n2 n3' ]
+}
+
 @test "nodes_drop: dead ones are given up, and nothing is started there; sick ones stay with the job" {
   ol_sched_release() { echo "release $*" >>"$SCHED/told"; }
   drop hang n2

@@ -96,6 +96,12 @@ def test_the_scheduler_gives_a_node_up_at_once(lab: Lab) -> None:
     successor = lab.successor(job)
     again = lab.wait_event("launched", 60, job=successor)
     assert down not in lab.hosts(again)
+    assert lab.job(successor)["ExcNodeList"] == down
     lab.assert_resumed()
+    bad = lab.folder.parent / "bad_nodes.txt"
+    wait_for(lambda: bad.exists() and f"job={job}." in bad.read_text(), 30, "the strike")
+    assert bad.read_text().startswith(f"{down}  ")
+    ours = ("--run", lab.run_path)
+    assert lab.outlast("badnodes", "exclude", *ours) == f"{down}\n"
     lab.cancel(successor)
     lab.wait_until_empty()

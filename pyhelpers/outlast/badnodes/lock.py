@@ -70,10 +70,11 @@ def _take(lock: Path, words: str) -> bool:
         with os.fdopen(handle, "w") as file:
             file.write(f"{words}\n")
             os.fchmod(file.fileno(), 0o644)
-        # The answer to a link may be lost on the way from a file server; the count of links is the truth.
+        # The answer to a link may be lost on its way from a server, and the count of links may come out of a cache: what
+        # stands in the lock is the truth.
         with contextlib.suppress(FileExistsError):
             os.link(own, lock, follow_symlinks=False)
-        if own.stat().st_nlink == 2:
+        if _words(lock) == words:
             return True
         _break_stale(lock, own)
         return False
