@@ -70,7 +70,7 @@ def _take(lock: Path, words: str) -> bool:
         with os.fdopen(handle, "w") as file:
             file.write(f"{words}\n")
             os.fchmod(file.fileno(), 0o644)
-        # The answer to a link may be lost on its way from a server, and the count of links may come out of a cache: what
+        # The answer to a link may be lost on its way, and a count of links come out of a cache: what
         # stands in the lock is the truth.
         with contextlib.suppress(FileExistsError):
             os.link(own, lock, follow_symlinks=False)
