@@ -6,7 +6,8 @@
 #   ol_history_parent           the job that submitted this one, or nothing
 #   ol_history_successors       jobs that the run's own jobs have submitted, newest first, without this one
 #   ol_history_stuck STEP       how many jobs in a row, this one included, began at durable step STEP
-#   ol_history_same PRINT STEP  how often a failure with this fingerprint and step has ended an attempt
+#   ol_history_same PRINT STEP  how often a failure with this fingerprint and step has ended an attempt, since the run has last
+#                               been further
 #   ol_history_tried CLASS [KEY VALUE]   how many endings of this class (with this field) were gone on after, since the run
 #                               has last been further
 #   ol_history_elsewhere PRINT STEP HOSTS   other hosts than these (comma list) on which it has ended at that step, or nothing
@@ -78,14 +79,18 @@ ol_history_stuck() {
     }' want="$1"
 }
 
+# A durable checkpoint beyond what had failed says that it was overcome.
 ol_history_same() {
   _ol_history_awk '
-    event == "resumed" { count = 0 }
-    event == "ended" && get("fingerprint") == print_ && get("step") + 0 == want + 0 { count++ }
+    event == "resumed" { count = reached = 0 }
+    event == "checkpoint_durable" && get("step") + 0 > reached { count = 0 }
+    event == "ended" && get("fingerprint") == print_ && get("step") + 0 == want + 0 {
+      count++
+      reached = get("step") + 0 > get("durable_step") + 0 ? get("step") + 0 : get("durable_step") + 0
+    }
     END { print count + 0 }' print_="$1" want="$2"
 }
 
-# A durable checkpoint beyond what had failed says that it was overcome.
 ol_history_tried() {
   _ol_history_awk '
     event == "resumed" { count = reached = 0 }

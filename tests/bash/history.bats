@@ -104,6 +104,20 @@ load job
   [ "$output" = 2 ]
 }
 
+@test "history_same: a checkpoint beyond the failure says that it was overcome, one before it does not" {
+  past 5 ended class=node fingerprint=node step:= durable_step:=100
+  past 6 checkpoint_durable step:=100
+  past 6 ended class=node fingerprint=node step:= durable_step:=100
+  [ "$(ol_history_same node '')" = 2 ]
+  past 6 checkpoint_durable step:=200
+  past 7 ended class=node fingerprint=node step:= durable_step:=200
+  [ "$(ol_history_same node '')" = 1 ]
+  past 8 ended class=crash fingerprint='code 1' step:=240 durable_step:=200
+  past 8 checkpoint_durable step:=230
+  past 8 ended class=crash fingerprint='code 1' step:=240 durable_step:=230
+  [ "$(ol_history_same 'code 1' 240)" = 2 ]
+}
+
 @test "history_rapid: crashes within SEC seconds, in a row; a long one or a walltime ends the row" {
   past 5 ended class=crash fingerprint='code 1' ran_s:=3
   past 5 ended class=crash fingerprint='code 1' ran_s:=900
