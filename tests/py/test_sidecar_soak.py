@@ -47,6 +47,7 @@ SETTINGS = {
     "CKPT_MIB_PER_S": 0,
     "CKPT_MEMORY_GIB": 0,
     "SIDECAR_S": 0.2,
+    "POLL_S": 60,
     "SHARED_LIMIT_S": 20,
     "STARTUP_S": 60,
     "WALLTIME_S": 3600,
