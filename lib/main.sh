@@ -157,8 +157,9 @@ ol_main_open() {
   { ol_py_install >/dev/null && ol_mail_finish 40; } & # nobody waits for the tools, and for older messages
   OUTLAST_TOOL_PID=$!
   ol_run_note_sources &
-  ol_hook_start
-  _ol_main_preflight && _ol_main_prepare
+  _ol_main_preflight || return
+  ol_hook_start # after preflight: what it opens on the first node's GPUs is no fault of that node
+  _ol_main_prepare
 }
 
 # Each node is asked before any of them is trusted with the run.

@@ -305,6 +305,14 @@ preflight_says() { # STATUS [CLASS] [WHY]
   [[ $(event ended) == *'"evidence":"preflight: 1 of 2 nodes are left"'* ]]
 }
 
+@test "main_open: the user's command on checkpoints starts when the nodes have been asked, and not before" {
+  ol_preflight() { echo preflight >>"$SCHED/order"; }
+  ol_hook_start() { echo hook >>"$SCHED/order"; }
+  opens
+  [ "$status" = 0 ]
+  [ "$(paste -sd' ' "$SCHED/order")" = "preflight hook" ]
+}
+
 @test "main_open: preflight holds a run whose modules do not load or whose site wants a person to look" {
   preflight_says 1 launch 'preflight: a module of here did not load, code 72'
   opens
