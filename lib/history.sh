@@ -102,12 +102,14 @@ ol_history_tried() {
     END { print count + 0 }' class="$1" key="${2:-}" value_="${3:-}"
 }
 
+# A list as long as the ledger's fields may be was cut (lib/ledger.sh): a host of ours may stand behind the cut.
 ol_history_elsewhere() {
   _ol_history_awk '
     { launch = get("job") "." get("restart") "." get("attempt") }
     event == "resumed" { other = "" }
     event == "launched" { on[launch] = get("hosts") }
     event == "ended" && get("fingerprint") == print_ && get("step") + 0 == want + 0 && on[launch] != "" {
+      if (length(on[launch]) >= 800) next
       n = split(on[launch], host, ",")
       for (i = 1; i <= n; i++) if (index("," hosts ",", "," host[i] ",")) next
       other = on[launch]

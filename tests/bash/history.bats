@@ -266,3 +266,16 @@ load job
   run -0 ol_history_elsewhere log:x:ab 51 n3,n4
   [ "$output" = "" ]
 }
+
+@test "history_elsewhere: a host list that the ledger has cut proves nothing" {
+  local hosts='' i
+  for ((i = 10000; i < 10060; i++)); do hosts+=frontier$i,; done
+  past 5 launched hosts="${hosts}bad"
+  past 5 ended fingerprint=log:x:ab step:=50
+  run -0 ol_history_elsewhere log:x:ab 50 n3,bad
+  [ "$output" = "" ]
+  past 6 launched hosts=n1,n2
+  past 6 ended fingerprint=log:x:ab step:=50
+  run -0 ol_history_elsewhere log:x:ab 50 "${hosts}bad"
+  [ "$output" = n1,n2 ]
+}
