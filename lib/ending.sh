@@ -233,11 +233,15 @@ _ol_ending_row_launch() {
 }
 
 # A path in the deciding line, or one of the patterns that speak of nothing else. (That it does not fit the model,
-# checkpoint_mismatch, is the model's fault.)
+# checkpoint_mismatch, is the model's fault; that it cannot be read, the file system's. What is not there is its own.)
 _ol_ending_names_checkpoint() {
-  [[ $OUTLAST_PATTERN != checkpoint_mismatch ]] || return 1
-  [[ $OUTLAST_PATTERN == checkpoint_corrupt || $OUTLAST_PATTERN == checkpoint_incomplete ||
-    $OUTLAST_VERDICT_TEXT == *"/${OUTLAST_RESUME_FROM##*/}"[^0-9]* || $OUTLAST_VERDICT_TEXT == *"/${OUTLAST_RESUME_FROM##*/}" ]]
+  case $OUTLAST_PATTERN in
+    checkpoint_mismatch) return 1 ;;
+    checkpoint_corrupt | checkpoint_incomplete) return 0 ;;
+    file_not_found) ;;
+    *) [[ $OUTLAST_SCOPE != storage ]] || return 1 ;;
+  esac
+  [[ $OUTLAST_VERDICT_TEXT == *"/${OUTLAST_RESUME_FROM##*/}"[^0-9]* || $OUTLAST_VERDICT_TEXT == *"/${OUTLAST_RESUME_FROM##*/}" ]]
 }
 
 _ol_ending_row_checkpoint() {

@@ -421,6 +421,16 @@ judged() {
   [ "$OUTLAST_CLASS" = storage ]
 }
 
+@test "ending: a file system that fails under the checkpoint does not make it a bad one; a file that is not there does" {
+  OUTLAST_RESUME_STEP=40 OUTLAST_RESUME_FROM=/lake/demo/checkpoints/checkpoint-40
+  log_says stale_file_handle storage transient retry 0.75 "[Errno 116] Stale file handle: '/lake/demo/checkpoints/checkpoint-40/x'"
+  judged
+  [ "$OUTLAST_CLASS $OUTLAST_SUSPECT" = 'storage ' ]
+  log_says file_not_found storage unknown stop 0.75 "No such file: '/lake/demo/checkpoints/checkpoint-40/x'"
+  judged
+  [ "$OUTLAST_CLASS" = bad_checkpoint ]
+}
+
 @test "ending: a log whose steps nobody knows does not say that none was made" {
   OUTLAST_RESUME_STEP=40 OUTLAST_RESUME_FROM=/lake/demo/checkpoints/checkpoint-40 OUTLAST_STEP_REGEX=''
   log_says checkpoint_corrupt storage systemic stop 0.75 'failed finding central directory'
