@@ -64,5 +64,6 @@ ol_leftovers_clear() {
   while read -r reason node; do
     ol_nodes_drop "$reason" "$node"
   done <"$said"
+  ol_nodes_strike_aside
   return 3
 }

@@ -10,8 +10,10 @@
 #                                at first. 1: too few are left (OUTLAST_WHY)
 #   ol_nodes_suffice             are enough left for a launch? 1: no (OUTLAST_WHY)
 #   ol_nodes_drop REASON HOST... not used in this job any more, and blamed for REASON. Dead ones (node_down, no_answer, rebooted)
-#                                are given up to the scheduler, which would end the job for them
-#   ol_nodes_strike              write the strikes down that ol_nodes_drop has left for later (after TERM)
+#                                are given up to the scheduler, which would end the job for them. It writes no strike: that
+#                                is a file on the shared file system, and may take minutes
+#   ol_nodes_strike              write down the strikes that ol_nodes_drop has left
+#   ol_nodes_strike_aside        the same in a process of its own, while the job goes on
 #   ol_nodes_is_dropped HOST     is it out of use?
 #   ol_nodes_others              print all but the first and those that were given up, with commas between
 #   ol_nodes_is_the_sites COUNT  do so many have the same trouble at once that it is the site's, and no node's fault?
@@ -113,16 +115,26 @@ ol_nodes_drop() { # REASON HOST...
   ((${#who[@]} > 0)) || return 0
   ol_log_warn "out of use from now on: ${who[*]} ($reason)"
   ol_ledger_add excluded nodes="${who[*]}" why="$reason"
-  OL_NODES_OWED=("$reason" "${who[@]}")
-  # After TERM a successor comes first: KILL is near.
-  [[ -e $OUTLAST_STATE/term ]] || ol_nodes_strike
+  OL_NODES_OWED+=("$reason ${who[*]}")
   [[ ! $reason =~ ^(node_down|no_answer|rebooted)$ ]] || _ol_nodes_give_up "${who[@]}"
 }
 
 ol_nodes_strike() {
-  local owed=("${OL_NODES_OWED[@]}")
+  local line words owed=("${OL_NODES_OWED[@]}")
   OL_NODES_OWED=()
-  ((${#owed[@]} == 0)) || ol_badnodes_add "${owed[@]}"
+  for line in "${owed[@]}"; do
+    read -ra words <<<"$line"
+    ol_badnodes_add "${words[@]}"
+  done
+}
+
+ol_nodes_strike_aside() {
+  ((${#OL_NODES_OWED[@]} > 0)) || return 0
+  (
+    trap - TERM USR1 EXIT
+    ol_nodes_strike
+  ) &
+  OL_NODES_OWED=()
 }
 
 # A job that keeps a dead node is ended for it: by PBS after seven minutes, by Slurm as soon as it sees it. One that gives

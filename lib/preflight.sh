@@ -178,6 +178,7 @@ _ol_preflight_drop() {
     # shellcheck disable=SC2086 # names of hosts, as words
     ol_nodes_drop "health_check_$check" ${hosts[$check]}
   done
+  ol_nodes_strike_aside
 }
 
 # What is not a node's own fault. Status 1: nobody should launch now.

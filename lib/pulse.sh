@@ -91,6 +91,7 @@ _ol_pulse_spares() {
   mapfile -t who <"$OUTLAST_STATE/dead_spares"
   rm -f "$OUTLAST_STATE/dead_spares"
   ol_nodes_drop node_down "${who[@]}"
+  ol_nodes_strike_aside
   ol_successor_exclude
 }
 

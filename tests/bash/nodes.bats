@@ -81,18 +81,35 @@ drop() { ol_nodes_drop "$@" 2>/dev/null; }
   ol_badnodes_add() { echo "bad $*" >>"$SCHED/told"; }
   drop hang n2 n3
   drop node_down n2
+  ol_nodes_strike
   [ "$(grep -c '"event":"excluded"' "$OUTLAST_STATE/events.jsonl")" = 1 ]
   [[ $(event excluded) == *'"nodes":"n2 n3","why":"hang"}' ]]
   [ "$(cat "$SCHED/told")" = 'bad hang n2 n3' ]
 }
 
-@test "nodes_drop: after TERM the strike waits until it is asked for, and is written once" {
+@test "nodes_drop: the scheduler hears of a dead node at once; strikes wait until they are asked for, each written once" {
   ol_badnodes_add() { echo "bad $*" >>"$SCHED/told"; }
-  : >"$OUTLAST_STATE/term"
+  ol_sched_release() { echo "release $*" >>"$SCHED/told"; }
   drop hang n2 n3
+  drop node_down n4
+  [ "$(cat "$SCHED/told")" = 'release n4' ]
+  ol_nodes_strike
+  ol_nodes_strike
+  [ "$(cat "$SCHED/told")" = $'release n4\nbad hang n2 n3\nbad node_down n4' ]
+}
+
+@test "nodes_strike_aside: nobody waits for it, and it is written once" {
+  mkfifo "$SCHED/stalls"
+  ol_badnodes_add() {
+    read -r <"$SCHED/stalls"
+    echo "bad $*" >>"$SCHED/told"
+  }
+  drop hang n2 n3
+  ol_nodes_strike_aside
+  ol_nodes_strike
   [ ! -s "$SCHED/told" ]
-  ol_nodes_strike
-  ol_nodes_strike
+  echo >"$SCHED/stalls"
+  wait "$!"
   [ "$(cat "$SCHED/told")" = 'bad hang n2 n3' ]
 }
 
