@@ -8,7 +8,7 @@
 #
 # ANSWER is ok, bad or unknown. RULED says what follows: ok; pass (unknown, and the site lets it pass: shown and counted); bad
 # (the node is to blame); hold (a person must look); site (more than 2 and more than 5 % of the nodes, or all of several: nobody's
-# blame).
+# blame; of a node that is alone: what others might have as well).
 # Reads    OUTLAST_CHECK_RULES (`CHECK=pass|bad|hold`, blank separated; `hangs` for a check without an answer in its time),
 #          OUTLAST_PREFLIGHT_FROM_S OUTLAST_PREFLIGHT_TO_S (between them each node's clock was read)
 # Needs    nothing
@@ -88,23 +88,33 @@ _ol_nodejudge_program() {
     }
     function gib(text) { sub(/.* of /, "", text); sub(/ .*/, "", text); return text }
 
+    # None at all is an answer where others in the same step see some.
+    function tells(h, c) { return answer[h, c] != "unknown" || (c == "gpu_count" && seen[h, c] ~ /^0 /) }
+
     function compare(c, blames,   i, v, much, most, all) {
       split("", much)
       most = ""
       all = 0
       for (i = 1; i <= count; i++) {
-        if (!((host[i], c) in answer) || answer[host[i], c] == "unknown") continue
+        if (!((host[i], c) in answer) || !tells(host[i], c)) continue
         all++
         v = worth(host[i], c)
         if (++much[v] > much[most] || (much[v] == much[most] && blames && v + 0 > most + 0)) most = v
       }
       for (i = 1; all > 1 && much[most] * 2 >= all && i <= count; i++) {
-        if (!((host[i], c) in answer) || answer[host[i], c] != "ok") continue
+        if (!((host[i], c) in answer) || answer[host[i], c] == "bad" || !tells(host[i], c)) continue
         v = worth(host[i], c)
         if (v == most) continue
         if (blames && v + 0 < most + 0) answer[host[i], c] = "bad"
         expected[host[i], c] = c == "interface" ? most " up, as on the others" : most ", as the others"
       }
+    }
+
+    # Alone, a node cannot be told from the file system that does not answer it, from the launcher, nor from a site file that
+    # is wrong. What is broken whatever a site expects is its own.
+    function is_its_own(h, c) {
+      if (c == "local_disk" && seen[h, c] ~ /^(read-only|cannot (write|remove)|reads something else)/) return 1
+      return c ~ /^gpu_(ecc|remap|xid)$/ || (c !~ /^(shared_fs|modules)$/ && seen[h, c] ~ /^no answer within/)
     }
 
     END {
@@ -124,20 +134,23 @@ _ol_nodejudge_program() {
       for (k = 1; k <= checks; k++) {
         c = check[k]
         wrong = 0
+        others = 0
         for (i = 1; i <= count; i++) {
           h = host[i]
           if (!((h, c) in answer)) continue
           r = answer[h, c]
           if (r == "unknown") r = seen[h, c] ~ /^no answer within/ ? rule("hangs") : rule(c)
           verdict[h, c] = r
+          # The first node always reaches itself: of the ways to it only the others tell.
+          if (c == "route" && i == 1) continue
+          others++
           if (r == "bad") wrong++
         }
-        # Alone, a node cannot be told from the file system that does not answer it, nor from the launcher.
-        everybody = wrong == count && (count > 1 || c == "answer" || c == "shared_fs")
+        everybody = wrong == (c == "route" ? others : count)
         for (i = 1; i <= count; i++) {
           h = host[i]
           if (!((h, c) in answer)) continue
-          if (verdict[h, c] == "bad" && (wrong > most || everybody)) verdict[h, c] = "site"
+          if (verdict[h, c] == "bad" && (count > 1 ? wrong > most || everybody : !is_its_own(h, c))) verdict[h, c] = "site"
           print h, c, answer[h, c], seen[h, c], expected[h, c], verdict[h, c]
         }
       }

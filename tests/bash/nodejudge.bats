@@ -42,8 +42,58 @@ of_many() { # N BAD CHECK
   [ "$(of_many 100 5 memory)" = "5 bad, 95 ok" ]
   [ "$(of_many 100 6 memory)" = "94 ok, 6 site" ]
   [ "$(of_many 2 2 memory)" = "2 site" ]
-  [ "$(of_many 1 1 memory)" = "1 bad" ]
-  [ "$(of_many 1 1 shared_fs)" = "1 site" ]
+}
+
+@test "nodejudge: of the ways to the first node all the others' count; its own is always open" {
+  local said='n1 | route | ok | 10.0.0.1 answers'
+  run -0 judged n1,n2 <<<"$said
+    n2 | route | bad | No route to host"
+  [[ $output == *"n2|route|bad|No route to host|-|site"* ]]
+  run -0 judged n1,n2,n3 <<<"$said
+    n2 | route | bad | No route to host
+    n3 | route | bad | No route to host"
+  [ "$(grep -c '|site$' <<<"$output")" = 2 ]
+  run -0 judged n1,n2,n3 <<<"$said
+    n2 | route | ok | 10.0.0.1 answers
+    n3 | route | bad | No route to host"
+  [[ $output == *"n3|route|bad|No route to host|-|bad"* ]]
+}
+
+@test "nodejudge: a node that is alone is to blame for what is broken, not for what a site expects of it" {
+  OUTLAST_CHECK_RULES='gpu_memory=bad'
+  printf 'n1 gpu_ecc 3 900\n' >"$COUNTERS"
+  run -0 judged n1 <<'END'
+    n1 | gpu_count | bad | 0
+    n1 | gpu_ecc | ok | count=5
+    n1 | gpu_memory | unknown | it is not told
+    n1 | gpu_model | unknown | no answer within 8 s
+    n1 | gpu_remap | bad | 1 pages pending
+    n1 | local_disk | bad | 10.0 GiB free
+    n1 | modules | unknown | no answer within 8 s
+    n1 | memory | bad | 3 of 16 GiB free
+    n1 | shared_fs | bad | cannot read
+END
+  [ "$(cut -d'|' -f 2,6 <<<"$output" | paste -sd' ')" = "gpu_count|site gpu_ecc|bad gpu_memory|site gpu_model|bad gpu_remap|bad local_disk|site memory|site modules|site shared_fs|site" ]
+  local seen
+  for seen in read-only 'cannot write' 'reads something else than was written'; do
+    run -0 judged n1 <<<"n1 | local_disk | bad | $seen"
+    [[ $output == *'|bad' ]]
+  done
+  run -0 judged n1 <<<'n1 | -'
+  [[ $output == "n1|answer|bad|no answer|an answer|site" ]]
+}
+
+@test "nodejudge: a node that sees no GPU is odd where others see some, and nobody is where none does" {
+  run -0 judged n1,n2 <<'END'
+    n1 | gpu_count | ok | 8
+    n2 | gpu_count | unknown | 0 are shown to this step
+END
+  [[ $output == *"n2|gpu_count|bad|0 are shown to this step|8, as the others|bad"* ]]
+  run -0 judged n1,n2 <<'END'
+    n1 | gpu_count | unknown | 0 are shown to this step
+    n2 | gpu_count | unknown | 0 are shown to this step
+END
+  [ "$(grep -c 'unknown.*|pass$' <<<"$output")" = 2 ]
 }
 
 @test "nodejudge: ten thousand nodes" {

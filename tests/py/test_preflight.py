@@ -47,7 +47,7 @@ def test_a_node_that_is_not_as_it_should_be_is_status_1(tmp_path: Path) -> None:
     done = run(*a_site(tmp_path, 'memory_gib = 1000000\nlocal_fs = ".*"'), "--json")
     assert done.returncode == 1
     memory = answers(done)["memory"]
-    assert (memory["answer"], memory["ruled"], memory["expected"]) == ("bad", "bad", "750000 GiB free")
+    assert (memory["answer"], memory["ruled"], memory["expected"]) == ("bad", "site", "750000 GiB free")
 
 
 def test_what_is_unknown_follows_the_sites_rule(tmp_path: Path) -> None:
