@@ -104,6 +104,14 @@ _ol_nodegpu_found() {
   [[ -z $found ]] || printf '%s\n' "$found"
 }
 
+_ol_nodegpu_has_driver() {
+  local root=${OUTLAST_SYSROOT:-} path
+  for path in "$root"/dev/{kfd,nvidia0} "$root"/proc/driver/nvidia "$root"/sys/module/{amdgpu,nvidia,i915,xe}; do
+    [[ ! -e $path ]] || return 0
+  done
+  return 1
+}
+
 _ol_nodegpu_check_count() {
   local found count expected=${OUTLAST_CHECK_GPUS:-0}
   found=$(_ol_nodegpu_found)
@@ -111,6 +119,9 @@ _ol_nodegpu_check_count() {
   count=${count:-0}
   if ((count == 0 && expected == 0)); then
     ol_nodecheck_say gpu_count unknown "neither the kernel nor a tool shows a GPU"
+  elif ((count == 0)) && _ol_nodegpu_has_driver; then
+    # A step that asked for none may not see those that are there. The first node knows whether others see some.
+    ol_nodecheck_say gpu_count unknown "0 are shown to this step, and a driver is there" "$expected"
   elif ((expected == 0)); then
     ol_nodecheck_say gpu_count ok "$count"
   elif ((count < expected)); then
@@ -249,21 +260,35 @@ _ol_nodegpu_check_memory() {
 }
 
 # Processes of ours have a device open (others' are not shown to us, but KFD and nvidia-smi name them). Nothing of this job
-# does before a launch; what the checks themselves run is marked.
+# does before a launch; what the checks themselves run is marked. A tool of theirs that is just ending has lost its mark: only
+# who is still there half a second later counts.
 _ol_nodegpu_check_process() {
-  local root=${OUTLAST_SYSROOT:-} pid holders=() known=' ' name
-  while read -r pid; do
-    [[ $pid =~ ^[0-9]+$ && $known != *" $pid "* && -e $root/proc/$pid ]] || continue
-    known+="$pid "
-    ! grep -qaz '^OUTLAST_NODECHECK=' "$root/proc/$pid/environ" 2>/dev/null || continue
+  local root=${OUTLAST_SYSROOT:-} pid found holders=() name again
+  found=$(_ol_nodegpu_strangers)
+  if [[ -n $found ]]; then
+    sleep 0.5
+    again=$'\n'$(_ol_nodegpu_strangers)$'\n'
+  fi
+  for pid in $found; do
+    [[ $again == *$'\n'"$pid"$'\n'* ]] || continue
     name='' && read -r name 2>/dev/null <"$root/proc/$pid/comm"
     holders+=("${name:-?} ($pid)")
-  done < <(_ol_nodegpu_pids)
+  done
   if ((${#holders[@]} > 0)); then
     ol_nodecheck_say gpu_process bad "${holders[*]}" none
   else
     ol_nodecheck_say gpu_process ok none none
   fi
+}
+
+_ol_nodegpu_strangers() {
+  local root=${OUTLAST_SYSROOT:-} pid known=' '
+  while read -r pid; do
+    [[ $pid =~ ^[0-9]+$ && $known != *" $pid "* && -e $root/proc/$pid ]] || continue
+    known+="$pid "
+    ! grep -qaz '^OUTLAST_NODECHECK=' "$root/proc/$pid/environ" 2>/dev/null || continue
+    printf '%d\n' "$pid"
+  done < <(_ol_nodegpu_pids)
 }
 
 _ol_nodegpu_pids() {

@@ -35,13 +35,27 @@ setup() {
     a_check_of_ours  | gpu_process | ok none (none)
     no_kfd           | gpu_count   | bad 2 (8)
     no_kfd           | gpu_model   | unknown 2 x AMD INSTINCT MI200 (MCM) OAM AC MBA (gfx90a)
-    tool_garbles     | gpu_count   | bad 0 (8)
+    tool_garbles     | gpu_count   | unknown 0 are shown to this step, and a driver is there (8)
+    no_driver        | gpu_count   | bad 0 (8)
 END
   OUTLAST_CHECK_GPU_TOOL=amd-smi OUTLAST_CHECK_GPUS=0 OUTLAST_CHECK_GPU_MODEL=''
   rows_of amd <<'END'
     no_kfd_amd_smi   | gpu_count   | ok 2 (-)
     tool_garbles     | gpu_count   | unknown neither the kernel nor a tool shows a GPU (-)
 END
+}
+
+@test "nodegpu: a process that is gone at the second look is none" {
+  a_node amd/process_left
+  _ol_nodegpu_pids() {
+    echo 4711
+    [[ -e $BATS_TEST_TMPDIR/looked ]] || echo 4712
+    touch "$BATS_TEST_TMPDIR/looked"
+  }
+  mkdir -p "$OUTLAST_SYSROOT/proc/4712"
+  [ "$(answer_of gpu_process)" = "bad python3 (4711) (none)" ]
+  rm -r "$OUTLAST_SYSROOT/proc/4711" "$BATS_TEST_TMPDIR/looked"
+  [ "$(answer_of gpu_process)" = "ok none (none)" ]
 }
 
 @test "nodegpu: NVIDIA, by the driver and nvidia-smi" {
