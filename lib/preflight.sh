@@ -39,12 +39,17 @@ _ol_preflight_modules() {
   for folder in "${folders[@]}"; do
     [[ $folder != /* || $before:$name: == *:"$folder":* || ! -d $folder ]] || name+=${name:+:}$folder
   done
-  printf 'folders %s\n' "${name:0:4000}"
+  # Cut between two folders: half a name is nowhere.
+  ((${#name} <= 4000)) || {
+    name=${name:0:4001}
+    name=${name%:*}
+  }
+  printf 'folders %s\n' "$name"
 }
 
 # Sets OUTLAST_CHECK_FOLDERS, and OL_PREFLIGHT_MODULES to the first node's own answer for the judge, if there is one.
 _ol_preflight_load() {
-  local word rest limit_s
+  local word rest limit_s status=0
   OUTLAST_CHECK_FOLDERS='' OL_PREFLIGHT_MODULES='' OL_PREFLIGHT_FAILED=''
   [[ " ${OUTLAST_CHECK_SKIP:-} " != *" modules "* ]] && declare -F ol_site_modules >/dev/null || return 0
   (
@@ -52,8 +57,9 @@ _ol_preflight_load() {
     _ol_preflight_modules
   ) >"$OUTLAST_STATE/preflight.modules" 2>/dev/null </dev/null &
   limit_s=$(_ol_preflight_limit_s modules)
-  _ol_preflight_wait "$!" "$limit_s" || {
-    kill -s KILL "$!" 2>/dev/null
+  _ol_preflight_wait "$!" "$limit_s" || status=$?
+  ((status != 2)) || return 2
+  ((status == 0)) || {
     OL_PREFLIGHT_MODULES=$'unknown\t'"no answer within $limit_s s"
     return 0
   }
@@ -69,14 +75,19 @@ _ol_preflight_load() {
 # Seconds for the modules, and for the nodes.
 _ol_preflight_limit_s() { if [[ $1 == modules ]]; then echo 8; else echo 22; fi; }
 
-# Status 1: it has not ended within SEC.
+_ol_preflight_is_told() { [[ -e $OUTLAST_STATE/term || -e $OUTLAST_STATE/stop || -e $OUTLAST_STATE/deadline ]]; }
+
+# Status 1: it has not ended within SEC; 2: told to end meanwhile. Either way it is killed.
 _ol_preflight_wait() { # PID SEC
   local now_s until_s
   printf -v until_s '%(%s)T' -1
   until_s=$((until_s + $2))
   while kill -0 "$1" 2>/dev/null; do
     printf -v now_s '%(%s)T' -1
-    ((now_s < until_s)) || return 1
+    if _ol_preflight_is_told || ((now_s >= until_s)); then
+      kill -s KILL "$1" 2>/dev/null
+      return "$((now_s < until_s ? 2 : 1))"
+    fi
     ol_bounded_nap 0.1
   done
 }
@@ -100,7 +111,7 @@ _ol_preflight_ask() { # HOSTS
   while :; do
     (($(grep -c $'\tend\t' "$said") < count)) || break
     kill -0 "$pid" 2>/dev/null || break
-    [[ ! -e $OUTLAST_STATE/term && ! -e $OUTLAST_STATE/stop && ! -e $OUTLAST_STATE/deadline ]] || return 2
+    ! _ol_preflight_is_told || return 2
     printf -v now_s '%(%s)T' -1
     ((now_s < until_s)) || break
     ol_bounded_nap 0.1
@@ -115,10 +126,11 @@ ol_preflight_look() { # HOSTS
     OUTLAST_CHECK_ALONE=''
     OUTLAST_CHECK_MASTER=$(ol_environment_master "$first" 2>/dev/null) || OUTLAST_CHECK_MASTER=''
   fi
-  _ol_preflight_load
+  _ol_preflight_load || return
   _ol_preflight_ask "$hosts" || return
   [[ -z $OL_PREFLIGHT_MODULES ]] || printf '%s\tmodules\t%s\tall that the site loads\n' "$first" "$OL_PREFLIGHT_MODULES" |
     cat - "$OUTLAST_STATE/preflight.said" >"$OUTLAST_STATE/preflight.both" && mv "$OUTLAST_STATE/preflight.both" "$OUTLAST_STATE/preflight.said"
+  ! _ol_preflight_is_told || return 2
   ol_shared_print cat "$OUTLAST_RUNS_DIR/node_counters.txt" >"$counters" 2>/dev/null || :
   : >"$new"
   ol_nodejudge "$hosts" "$counters" "$new" <"$OUTLAST_STATE/preflight.said" >"$OUTLAST_STATE/preflight"
@@ -207,6 +219,7 @@ _ol_preflight_once() {
   printf -v from_s '%(%s)T' -1
   hosts=$(IFS=, && printf '%s' "${OUTLAST_HOSTS[*]}")
   ol_preflight_look "$hosts" || status=$?
+  ! _ol_preflight_is_told || status=2
   ((status != 2)) || {
     OUTLAST_WHY="preflight"
     return 2
@@ -226,6 +239,7 @@ _ol_preflight_once() {
     return 1
   fi
   _ol_preflight_site && _ol_preflight_hold || return
+  ! _ol_preflight_is_told || return 2
   _ol_preflight_drop
   ol_nodes_suffice && return
   OUTLAST_WHY="preflight: $OUTLAST_WHY"
@@ -244,7 +258,7 @@ ol_preflight() {
     [[ $status == 1 && $OUTLAST_PREFLIGHT_CLASS == storage ]] && ((try < 3)) || return "$status"
     ol_log_warn "$OUTLAST_WHY; asking again in a minute"
     for ((tick = 0; tick < 60; tick++)); do
-      [[ ! -e $OUTLAST_STATE/term && ! -e $OUTLAST_STATE/stop && ! -e $OUTLAST_STATE/deadline ]] || return 2
+      ! _ol_preflight_is_told || return 2
       ol_bounded_nap 1
     done
   done

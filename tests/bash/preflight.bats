@@ -28,9 +28,21 @@ setup() {
       [[ ! -e $SCHED/silent.$host ]] || continue
       SLURMD_NODENAME=$host "${@:3:2}" "${5/OUTLAST_SYSROOT=\'\'/OUTLAST_SYSROOT=$SCHED/root.$host}" &
     done
-    [[ ! -e $SCHED/hangs ]] || sleep 1000
+    [[ ! -e $SCHED/hangs ]] || hang
     wait
   }
+}
+
+# As something that does not come back; its process ends with the test.
+hang() {
+  sleep 1000 &
+  printf '%d\n' "$!" >>"$SCHED/hanging"
+  wait "$!"
+}
+
+teardown() {
+  local pid
+  while read -r pid; do kill "$pid" 2>/dev/null || true; done 2>/dev/null <"$SCHED/hanging" || true
 }
 
 a_host() { # HOST FIXTURE
@@ -98,7 +110,6 @@ looks() { status_of ol_preflight 2>>"$OUTLAST_STATE/job.log"; }
   looks
   [ "$status" = 0 ]
   [[ $(event warned) == *'no node answered'* ]]
-  pkill -f 'sleep 1000' || true
 }
 
 @test "preflight: nobody waits for the launcher once all have answered" {
@@ -107,7 +118,6 @@ looks() { status_of ol_preflight 2>>"$OUTLAST_STATE/job.log"; }
   looks
   [ "$status" = 0 ]
   [ -z "$(event excluded)" ]
-  pkill -f 'sleep 1000' || true
 }
 
 @test "preflight: without any answer nobody is blamed, and the launch shows what is wrong" {
@@ -123,7 +133,6 @@ looks() { status_of ol_preflight 2>>"$OUTLAST_STATE/job.log"; }
   _ol_preflight_limit_s() { echo 600; }
   looks
   [ "$status" = 2 ]
-  pkill -f 'sleep 1000' || true
 }
 
 @test "preflight: a shared file system that answers nobody is asked again, and then a later job tries" {
@@ -199,13 +208,44 @@ looks() { status_of ol_preflight 2>>"$OUTLAST_STATE/job.log"; }
 
 @test "preflight: modules that hang are no reason to wait, nor that there are none" {
   _ol_preflight_limit_s() { echo 1; }
-  ol_site_modules() { sleep 1000; }
+  ol_site_modules() { hang; }
   _ol_preflight_load
-  pkill -f 'sleep 1000' || true
   [[ $OL_PREFLIGHT_MODULES == unknown* ]]
   unset -f ol_site_modules
   _ol_preflight_load
   [ -z "$OL_PREFLIGHT_MODULES$OUTLAST_CHECK_FOLDERS" ]
+}
+
+@test "preflight: a job that is told to end does not wait for modules" {
+  ol_site_modules() { touch "$OUTLAST_STATE/deadline" && hang; }
+  _ol_preflight_limit_s() { echo 600; }
+  looks
+  [ "$status" = 2 ]
+  [ ! -s "$SCHED/told" ]
+}
+
+@test "preflight: a job that is told to end when the nodes have answered remembers nothing and blames nobody" {
+  a_host n3 amd/gpu_lost
+  ol_nodejudge() {
+    touch "$OUTLAST_STATE/stop"
+    printf 'n3\tgpu_count\tbad\t7\t8\tbad\n'
+    printf 'n3\tgpu_ecc\t1\n' >"$3"
+  }
+  looks
+  [ "$status" = 2 ]
+  [ -z "$(event preflight)$(event excluded)" ]
+  [ ! -e "$OUTLAST_RUNS_DIR/node_counters.txt" ]
+}
+
+@test "preflight: a long list of the modules' folders is cut between two of them" {
+  local at long
+  long=$BATS_TEST_TMPDIR/$(printf "%0100d" 0)_name
+  mkdir -p "$long"{1..60}
+  ol_site_modules() { for at in {1..60}; do PATH=$PATH:$long$at; done; }
+  _ol_preflight_load
+  ((${#OUTLAST_CHECK_FOLDERS} > 3500 && ${#OUTLAST_CHECK_FOLDERS} <= 4000))
+  [ -d "${OUTLAST_CHECK_FOLDERS##*:}" ]
+  [[ ${OUTLAST_CHECK_FOLDERS##*:} =~ _name[0-9][0-9]$ ]]
 }
 
 @test "preflight: a job that wants none asks nobody" {
