@@ -36,7 +36,7 @@ _ol_leftovers_kill() { # JOB
 # Prints `leftovers HOST` and `no_answer HOST`. Status 1: the launcher does not work.
 _ol_leftovers_ask() {
   local found silent node
-  found=$(ol_reach_failing 30 "$OUTLAST_NODE_LIST" bash -c "$(declare -f _ol_leftovers_kill); _ol_leftovers_kill \"\$1\"" _ "$OUTLAST_JOB_ID")
+  found=$(ol_reach_failing 30 "$OUTLAST_NODE_LIST" bash -c "$(declare -f _ol_leftovers_kill); _ol_leftovers_kill \"\$1\"" _ "$OUTLAST_JOB_ID") || return 1
   [[ -n $found ]] || return 0
   silent=$(ol_reach_silent 20 "${found//$'\n'/,}") || return 1
   for node in $found; do
