@@ -121,14 +121,29 @@ _ol_stacks_text() {
   printf '_ol_stacks_node "$@"\n'
 }
 
-# A node's name comes back in another form on some machines; one that has said nothing is noted.
+# A node's name comes back in another form on some machines; one that has said nothing is noted. Names of files are those
+# of our own hosts.
 _ol_stacks_split() { # ALL FOLDER HOSTS
-  local host short
-  for host in ${3//,/ }; do
-    short=${host%%.*}
-    sed -n "s/^@${short}\(\.[^@]*\)\{0,1\}@//p" "$1" >"$2/$short.txt"
-    [[ -s $2/$short.txt ]] || printf 'no answer\n' >"$2/$short.txt"
-  done
+  # shellcheck disable=SC2016 # of awk
+  printf '%s\n' "${3//,/$'\n'}" | LC_ALL=C awk -F@ -v folder="$2" '
+    NR == FNR {
+      sub(/\..*/, "")
+      file[$0] = folder "/" $0 ".txt"
+      printf "" >file[$0]
+      close(file[$0])
+      next
+    }
+    /^@/ {
+      name = $2
+      sub(/\..*/, "", name)
+      if (!(name in file)) next
+      # Nodes write at the same time; few files may be open at once.
+      if (name != last && last != "") close(file[last])
+      last = name
+      said[name] = 1
+      print substr($0, length($2) + 3) >>file[name]
+    }
+    END { for (name in file) if (!(name in said)) print "no answer" >>file[name] }' - "$1"
 }
 
 _ol_stacks_collect() {
