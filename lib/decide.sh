@@ -67,6 +67,18 @@ _ol_decide_whose_disk() {
   ((OUTLAST_SHARED_FULL == 1)) || OUTLAST_BLAME=()
 }
 
+# So many at once are no single one's fault (a glitch of the fabric makes a launcher name every child), but for those that
+# the scheduler calls down.
+_ol_decide_whose_trouble() {
+  local down count=${#OUTLAST_BLAME[@]}
+  ol_nodes_is_the_sites "$count" || return 0
+  down=$(ol_sched_down_nodes "${OUTLAST_BLAME[@]}") || down=''
+  OUTLAST_BLAME=()
+  [[ -z $down ]] || mapfile -t OUTLAST_BLAME <<<"$down"
+  ((${#OUTLAST_BLAME[@]} == count)) ||
+    ol_log_warn "$count nodes are to blame at once: only those are left out that the scheduler calls down (${#OUTLAST_BLAME[@]})"
+}
+
 # Whoever is to blame trains no more in this job; a successor that waits already learns of it.
 _ol_decide_blame() {
   local host blamed=()
@@ -77,6 +89,7 @@ _ol_decide_blame() {
     mapfile -t OUTLAST_BLAME < <(ol_ending_nodes)
     OUTLAST_BLAME_WHY=node_down
   fi
+  _ol_decide_whose_trouble
   for host in "${OUTLAST_BLAME[@]}"; do
     ol_nodes_is_dropped "$host" || blamed+=("$host")
   done

@@ -233,6 +233,17 @@ has() { # SPARES
   [ "$(event excluded)" = "" ]
 }
 
+@test "decide: many at once are nobody's fault, but for those that the scheduler calls down" {
+  OUTLAST_NODES=4 OUTLAST_HOSTS=(n01 n02 n03 n04 n05 n06)
+  OUTLAST_BLAME=(n02 n03 n04) OUTLAST_BLAME_WHY=node_down
+  [ "$(then_of node 'the launcher says: No reply from n02')" = relaunch ]
+  [ "$(event excluded)" = "" ]
+  echo n03 >"$SCHED/down"
+  OUTLAST_BLAME=(n02 n03 n04)
+  decide node 'the launcher says: No reply from n02'
+  [[ $(event excluded) == *'"nodes":"n03"'* ]]
+}
+
 @test "decide: a dead node gets a strike, the node of a cancelled job does not" {
   OUTLAST_HOSTS=(n03 n04)
   printf 'n04\n' >"$SCHED/down"
