@@ -129,7 +129,7 @@ ol_nodes_strike() {
 }
 
 ol_nodes_strike_aside() {
-  ((${#OL_NODES_OWED[@]} > 0)) || return 0
+  [[ -n ${OL_NODES_OWED[*]:-} ]] || return 0
   (
     trap - TERM USR1 EXIT
     ol_nodes_strike

@@ -98,7 +98,10 @@ drop() { ol_nodes_drop "$@" 2>/dev/null; }
   [ "$(cat "$SCHED/told")" = $'release n4\nbad hang n2 n3\nbad node_down n4' ]
 }
 
-@test "nodes_strike_aside: nobody waits for it, and it is written once" {
+@test "nodes_strike_aside: nobody waits for it, and it is written once; nothing is to be written as a rule" {
+  set -u
+  ol_nodes_strike_aside
+  ol_nodes_strike
   mkfifo "$SCHED/stalls"
   ol_badnodes_add() {
     read -r <"$SCHED/stalls"
