@@ -5,7 +5,7 @@
 #   ol_preflight            ask, judge, drop the bad ones. 0 go on; 1 no (OUTLAST_WHY, OUTLAST_PREFLIGHT_CLASS: unhealthy, storage,
 #                           launch or held); 2 told to end
 #   ol_preflight_look HOSTS the same without consequences: STATE/preflight has the answers, as lib/nodejudge.sh prints them.
-#                           1: the launcher brought no answer at all; 2: told to end
+#                           1: the launcher brought no answer at all, or nobody could judge them; 2: told to end
 #
 # The text that runs on a node goes there as words of a command: no node reads it from the shared file system. The whole takes
 # 30 s at most: 8 for the modules, 22 for the nodes, whatever their number; a launcher that hangs is killed.
@@ -128,13 +128,15 @@ ol_preflight_look() { # HOSTS
   fi
   _ol_preflight_load || return
   _ol_preflight_ask "$hosts" || return
-  [[ -z $OL_PREFLIGHT_MODULES ]] || printf '%s\tmodules\t%s\tall that the site loads\n' "$first" "$OL_PREFLIGHT_MODULES" |
-    cat - "$OUTLAST_STATE/preflight.said" >"$OUTLAST_STATE/preflight.both" && mv "$OUTLAST_STATE/preflight.both" "$OUTLAST_STATE/preflight.said"
+  if [[ -n $OL_PREFLIGHT_MODULES ]]; then
+    printf '%s\tmodules\t%s\tall that the site loads\n' "$first" "$OL_PREFLIGHT_MODULES" |
+      cat - "$OUTLAST_STATE/preflight.said" >"$OUTLAST_STATE/preflight.both" && mv "$OUTLAST_STATE/preflight.both" "$OUTLAST_STATE/preflight.said"
+  fi
   ! _ol_preflight_is_told || return 2
   ol_shared_print cat "$OUTLAST_RUNS_DIR/node_counters.txt" >"$counters" 2>/dev/null || :
   : >"$new"
   ol_nodejudge "$hosts" "$counters" "$new" <"$OUTLAST_STATE/preflight.said" >"$OUTLAST_STATE/preflight"
-  grep -q $'\tend\t' "$OUTLAST_STATE/preflight.said"
+  [[ -s $OUTLAST_STATE/preflight ]] && grep -q $'\tend\t' "$OUTLAST_STATE/preflight.said"
 }
 
 # Jobs beside this one write the same file, on mounts that may have no flock: a folder is the lock, and one that is older
@@ -215,7 +217,7 @@ _ol_preflight_hold() {
 }
 
 _ol_preflight_once() {
-  local from_s now_s status=0 hosts
+  local from_s now_s status=0 hosts why
   printf -v from_s '%(%s)T' -1
   hosts=$(IFS=, && printf '%s' "${OUTLAST_HOSTS[*]}")
   ol_preflight_look "$hosts" || status=$?
@@ -227,8 +229,9 @@ _ol_preflight_once() {
   printf -v now_s '%(%s)T' -1
   if ((status == 1)); then
     # Whether anything can be started is what the launch itself will show.
-    ol_log_warn "no node answered preflight within its time: $(tail -n 1 "$OUTLAST_STATE/preflight.err" | head -c 200)"
-    ol_ledger_add warned text="preflight: no node answered"
+    [[ -s $OUTLAST_STATE/preflight ]] && why="no node answered within its time" || why="the answers could not be judged"
+    ol_log_warn "preflight: nothing was checked: $why: $(tail -n 1 "$OUTLAST_STATE/preflight.err" | head -c 200)"
+    ol_ledger_add warned text="preflight: nothing was checked: $why"
     return 0
   fi
   _ol_preflight_keep
@@ -249,8 +252,10 @@ _ol_preflight_once() {
 
 # A shared file system that stalls is asked again, three times a minute apart, before the nodes are given back.
 ol_preflight() {
-  local try tick status=0
+  local try tick status=0 OUTLAST_CHECK_SKIP=${OUTLAST_CHECK_SKIP:-}
   OUTLAST_WHY='' OUTLAST_PREFLIGHT_CLASS=''
+  # What our own ranks from before a requeue hold is no fault of a node; the launch clears it away (lib/leftovers.sh).
+  ((${OUTLAST_RESTART:-0} == 0)) || OUTLAST_CHECK_SKIP+=' gpu_process gpu_memory memory'
   [[ ${OUTLAST_PREFLIGHT:-1} == 1 ]] || return 0
   for try in 1 2 3; do
     status=0

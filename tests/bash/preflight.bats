@@ -124,7 +124,7 @@ looks() { status_of ol_preflight 2>>"$OUTLAST_STATE/job.log"; }
   ol_sched_on_each() { echo 'srun: error: Unable to create step' >&2 && return 1; }
   looks
   [ "$status" = 0 ]
-  [[ $(event warned) == *'no node answered'* ]]
+  [[ $(event warned) == *'nothing was checked: no node answered'* ]]
   [ -z "$(event excluded)" ]
 }
 
@@ -246,6 +246,27 @@ looks() { status_of ol_preflight 2>>"$OUTLAST_STATE/job.log"; }
   ((${#OUTLAST_CHECK_FOLDERS} > 3500 && ${#OUTLAST_CHECK_FOLDERS} <= 4000))
   [ -d "${OUTLAST_CHECK_FOLDERS##*:}" ]
   [[ ${OUTLAST_CHECK_FOLDERS##*:} =~ _name[0-9][0-9]$ ]]
+}
+
+@test "preflight: after a requeue nobody is asked for what ranks that are left from before hold" {
+  a_host n3 amd/memory_left
+  OUTLAST_RESTART=1
+  looks
+  [ "$status" = 0 ]
+  [ -z "$(event excluded)" ]
+  grep -q $'^n3\tgpu_count\tok' "$OUTLAST_STATE/preflight"
+  [ "$OUTLAST_CHECK_SKIP" = 'route local_disk' ]
+  OUTLAST_RESTART=0
+  looks
+  [[ $(event excluded) == *'"nodes":"n3","why":"health_check_gpu_memory"'* ]]
+}
+
+@test "preflight: answers that could not be judged are none" {
+  ol_nodejudge() { return 1; }
+  looks
+  [ "$status" = 0 ]
+  [ -z "$(event preflight)" ]
+  [[ $(event warned) == *'nothing was checked: the answers could not be judged'* ]]
 }
 
 @test "preflight: a job that wants none asks nobody" {
