@@ -8,11 +8,12 @@
 #                           1: the launcher brought no answer at all, or nobody could judge them; 2: told to end
 #
 # The text that runs on a node goes there as words of a command: no node reads it from the shared file system. The whole takes
-# 30 s at most: 8 for the modules, 22 for the nodes, whatever their number; a launcher that hangs is killed.
+# 30 s at most: 8 for the modules, 22 for the nodes, whatever their number; a launcher that hangs is killed. Only where a few nodes
+# give no answer, 90 s more may pass until it is known whether they are reached.
 # Sets     OUTLAST_WHY OUTLAST_PREFLIGHT_CLASS
 # Files    OUTLAST_STATE/preflight{,.said,.err}; OUTLAST_RUNS_DIR/node_counters.txt: how many errors each GPU had counted
 # Reads    OUTLAST_PREFLIGHT OUTLAST_CHECK_* (the settings), OUTLAST_HOSTS OUTLAST_NODES OUTLAST_LOCAL_BASE OUTLAST_RUN_DIR OUTLAST_RUNS_DIR OUTLAST_JOB_ID
-# Needs    log, bounded, ledger, environment, nodecheck, nodejudge, nodes
+# Needs    log, bounded, ledger, environment, nodecheck, nodejudge, nodes, reach
 # Sourcing it defines the functions above and does nothing else.
 
 # What the site's modules load is told by the modules themselves: a name may load nothing, with status 0. Prints `failed`,
@@ -119,8 +120,34 @@ _ol_preflight_ask() { # HOSTS
   printf -v OUTLAST_PREFLIGHT_TO_S '%(%s)T' -1
 }
 
+_ol_preflight_judge() { # HOSTS
+  local new=$OUTLAST_STATE/preflight.counted
+  : >"$new"
+  ol_nodejudge "$1" "$OUTLAST_STATE/preflight.counters" "$new" <"$OUTLAST_STATE/preflight.said" >"$OUTLAST_STATE/preflight"
+}
+
+# On thousands of nodes a launcher may need longer to start than they have. Who would be blamed for no answer is asked once
+# more whether it is there at all; where nobody can say, nobody is blamed. Adds to preflight.said; status 2: told to end.
+_ol_preflight_reach() {
+  local late silent node status=0
+  late=$(_ol_preflight_ruled bad | awk -F'\t' '$2 == "answer" { print $1 }')
+  [[ -n $late ]] || return 0
+  (
+    trap - TERM USR1 EXIT
+    ol_bounded_close
+    ol_reach_silent 15 "${late//$'\n'/,}"
+  ) >"$OUTLAST_STATE/preflight.silent" 2>/dev/null </dev/null &
+  _ol_preflight_wait "$!" 90 || status=$?
+  ((status != 2)) || return 2
+  silent=$(<"$OUTLAST_STATE/preflight.silent")
+  for node in $late; do
+    [[ $'\n'$silent$'\n' == *$'\n'"$node"$'\n'* ]] ||
+      printf '%s\tanswer\tunknown\tno checks in time, and it is reached\tan answer\n%s\tend\tok\t0\t-\n' "$node" "$node"
+  done >>"$OUTLAST_STATE/preflight.said"
+}
+
 ol_preflight_look() { # HOSTS
-  local hosts=$1 first=${1%%,*} counters=$OUTLAST_STATE/preflight.counters new=$OUTLAST_STATE/preflight.counted
+  local hosts=$1 first=${1%%,*}
   OUTLAST_CHECK_LOCAL=$OUTLAST_LOCAL_BASE OUTLAST_CHECK_SHARED=${OUTLAST_PREFLIGHT_READS:-$OUTLAST_RUN_DIR/project_dir} OUTLAST_CHECK_ALONE=1 OUTLAST_CHECK_MASTER=''
   if [[ $hosts == *,* ]]; then
     OUTLAST_CHECK_ALONE=''
@@ -133,9 +160,9 @@ ol_preflight_look() { # HOSTS
       cat - "$OUTLAST_STATE/preflight.said" >"$OUTLAST_STATE/preflight.both" && mv "$OUTLAST_STATE/preflight.both" "$OUTLAST_STATE/preflight.said"
   fi
   ! _ol_preflight_is_told || return 2
-  ol_shared_print cat "$OUTLAST_RUNS_DIR/node_counters.txt" >"$counters" 2>/dev/null || :
-  : >"$new"
-  ol_nodejudge "$hosts" "$counters" "$new" <"$OUTLAST_STATE/preflight.said" >"$OUTLAST_STATE/preflight"
+  ol_shared_print cat "$OUTLAST_RUNS_DIR/node_counters.txt" >"$OUTLAST_STATE/preflight.counters" 2>/dev/null || :
+  _ol_preflight_judge "$hosts"
+  _ol_preflight_reach && _ol_preflight_judge "$hosts" || return
   [[ -s $OUTLAST_STATE/preflight ]] && grep -q $'\tend\t' "$OUTLAST_STATE/preflight.said"
 }
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from outlast import config, rundir, settings
 from outlast.refused import Refused
 
-LIMIT_S = 90  # above the 30 s that lib/preflight.sh takes at most, and what a login shell needs
+LIMIT_S = 180  # above the 120 s that lib/preflight.sh takes at most, and what a login shell needs
 
-LIBS = "log bounded ledger environment nodecheck nodegpu nodenet nodehost nodejudge preflight"
+LIBS = "log bounded ledger environment nodecheck nodegpu nodenet nodehost nodejudge reach preflight"
 # As in a job: the settings, the site's modules, the driver. What is asked is shown, and nothing follows from it.
 PROGRAM = """
 for name in {libs} "scheduler/$2"; do source "$1/lib/$name.sh" || exit; done

@@ -9,7 +9,8 @@ setup_file() {
   BATS_TEST_TMPDIR=$BATS_FILE_TMPDIR a_node amd
 }
 
-# Nodes n1, n2, ...: each one's root is in $SCHED/root.HOST; a file silent.HOST there: it gives no answer; hangs: the launcher
+# Nodes n1, n2, ...: each one's root is in $SCHED/root.HOST; a file silent.HOST there: it gives no answer; late.HOST: none
+# in time; hangs: the launcher
 # does not come back.
 setup() {
   a_job
@@ -22,14 +23,16 @@ setup() {
   ol_site_modules() { :; }
   for host in "${OUTLAST_HOSTS[@]}"; do a_host "$host" amd; done
   ol_sched_on_each() {
-    local host
+    local host gone=''
     printf 'on_each %s\n' "$2" >>"$SCHED/told"
     for host in ${2//,/ }; do
-      [[ ! -e $SCHED/silent.$host ]] || continue
+      [[ ! -e $SCHED/silent.$host ]] || { gone=1 && continue; }
+      [[ $3 != true && ! -e $SCHED/late.$host ]] || continue
       SLURMD_NODENAME=$host "${@:3:2}" "${5/OUTLAST_SYSROOT=\'\'/OUTLAST_SYSROOT=$SCHED/root.$host}" &
     done
     [[ ! -e $SCHED/hangs ]] || hang
     wait
+    [[ -z $gone ]]
   }
 }
 
@@ -102,6 +105,20 @@ looks() { status_of ol_preflight 2>>"$OUTLAST_STATE/job.log"; }
   looks
   [ "$status" = 0 ]
   [[ $(event excluded) == *'"nodes":"n4","why":"health_check_answer"'* ]]
+}
+
+@test "preflight: a node whose checks came too late and that is reached is not blamed, nor one of which nobody can say" {
+  touch "$SCHED/late.n2" "$SCHED/silent.n4"
+  looks
+  [ "$status" = 0 ]
+  [[ $(event excluded) == *'"nodes":"n4","why":"health_check_answer"'* ]]
+  grep -q $'^n2\tanswer\tunknown\tno checks in time.*\tpass$' "$OUTLAST_STATE/preflight"
+  rm "$OUTLAST_STATE/events.jsonl"
+  OUTLAST_DROPPED=''
+  ol_reach_silent() { return 2; }
+  looks
+  [ -z "$(event excluded)" ]
+  [[ $(event preflight) == *'"blamed":""'* ]]
 }
 
 @test "preflight: a launcher that hangs is waited for until the time is up" {

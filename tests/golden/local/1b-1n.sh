@@ -221,7 +221,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, nodes, py, report, hook
 
 # lib/preflight.sh - before a launch: every node of this job is asked whether it is well (docs/preflight.md)
-# Needs    log, bounded, ledger, environment, nodecheck, nodejudge, nodes
+# Needs    log, bounded, ledger, environment, nodecheck, nodejudge, nodes, reach
 
 # lib/nodejudge.sh - whose fault is it: the answers of all nodes, compared with what was seen before and with each other
 # Needs    nothing
