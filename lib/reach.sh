@@ -15,7 +15,7 @@
 # Sourcing it defines the functions above and does nothing else.
 
 ol_reach_failing() {
-  local limit_s=$1 nodes=$2 failed=("$2") parts group first=1 bad=','
+  local limit_s=$1 nodes=$2 failed=("$2") parts group first=1 mute=','
   shift 2
   [[ -n $nodes ]] && ! ol_sched_on_each "$limit_s" "$nodes" "$@" >/dev/null 2>&1 || return 0
   # If the launcher does not reach the node that we run on, it says nothing about others.
@@ -23,7 +23,7 @@ ol_reach_failing() {
   while ((${#failed[@]} > 0)); do
     parts=()
     for group in "${failed[@]}"; do
-      if [[ $group == *,* ]]; then _ol_reach_split "$group"; else bad+=$group,; fi
+      if [[ $group == *,* ]]; then _ol_reach_split "$group"; else mute+=$group,; fi
     done
     _ol_reach_round "$limit_s" "$@"
     # Where all groups of many fail, the launcher does.
@@ -61,11 +61,11 @@ _ol_reach_round() { # SEC CMD...
   done
 }
 
-# Prints those of `nodes` of the caller that are in its `bad`.
+# Prints those of `nodes` of the caller that are in its `mute`.
 _ol_reach_in_order() {
   local names node
   IFS=, read -ra names <<<"$nodes"
-  for node in "${names[@]}"; do [[ $bad != *,"$node",* ]] || printf '%s\n' "$node"; done
+  for node in "${names[@]}"; do [[ $mute != *,"$node",* ]] || printf '%s\n' "$node"; done
 }
 
 _ol_reach_list() {
