@@ -56,11 +56,13 @@ ol_ending_signalled() {
 # A host has a name in each of its networks. One that is out of use already cannot be to blame again.
 _ol_ending_of_ours() {
   local line node host
+  local -A ours=()
+  for host in "${OUTLAST_HOSTS[@]}"; do ours[${host%%.*}]=$host; done
   while read -r line; do
     node=${line##* }
-    for host in "${OUTLAST_HOSTS[@]}"; do
-      [[ ${host%%.*} != "${node%%.*}" ]] || ol_nodes_is_dropped "$host" || printf '%s %s\n' "$host" "$line"
-    done
+    [[ -n ${node%%.*} ]] || continue
+    host=${ours[${node%%.*}]:-}
+    [[ -z $host ]] || ol_nodes_is_dropped "$host" || printf '%s %s\n' "$host" "$line"
   done
 }
 

@@ -62,10 +62,13 @@ _ol_nodes_by_record() { # HOST...
 
 # Who could take a place: all that are left and have none.
 _ol_nodes_idle() {
-  local host who=() slots=" ${OUTLAST_SLOTS[*]:-} "
-  while read -r host; do
-    [[ $slots == *" $host "* ]] || who+=("$host")
-  done < <(_ol_nodes_left)
+  local host left who=()
+  local -A has=()
+  for host in "${OUTLAST_SLOTS[@]}"; do has[$host]=1; done
+  mapfile -t left < <(_ol_nodes_left)
+  for host in "${left[@]}"; do
+    [[ -n ${has[$host]:-} ]] || who+=("$host")
+  done
   _ol_nodes_by_record "${who[@]}"
 }
 
@@ -78,17 +81,18 @@ ol_nodes_pick() {
 
 # In the scheduler's order again after those with a record have gone to the end.
 _ol_nodes_first() {
-  local idle=() host chosen
+  local idle=() host
+  local -A chosen=()
   mapfile -t idle < <(_ol_nodes_idle)
   OUTLAST_SLOTS=("${OUTLAST_HOSTS[0]}")
   for host in "${idle[@]}"; do
     ((${#OUTLAST_SLOTS[@]} < OUTLAST_NODES)) || break
     [[ $host == "${OUTLAST_HOSTS[0]}" ]] || OUTLAST_SLOTS+=("$host")
   done
-  chosen=" ${OUTLAST_SLOTS[*]} "
+  for host in "${OUTLAST_SLOTS[@]}"; do chosen[$host]=1; done
   OUTLAST_SLOTS=()
   for host in "${OUTLAST_HOSTS[@]}"; do
-    [[ $chosen != *" $host "* ]] || OUTLAST_SLOTS+=("$host")
+    [[ -z ${chosen[$host]:-} ]] || OUTLAST_SLOTS+=("$host")
   done
 }
 

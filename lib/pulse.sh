@@ -39,9 +39,13 @@ _ol_pulse_is_quiet() { # TICK
 # Of our nodes those in stdin, by whatever name; not the one that we run on, and none that is out of use.
 _ol_pulse_of_ours() {
   local host names
-  names=$(sed 's/\..*//')
+  local -A named=()
+  mapfile -t names
+  for host in "${names[@]}"; do
+    [[ -z ${host%%.*} ]] || named[${host%%.*}]=1
+  done
   for host in "${OUTLAST_HOSTS[@]:1}"; do
-    [[ $'\n'$names$'\n' != *$'\n'"${host%%.*}"$'\n'* ]] || ol_nodes_is_dropped "$host" || printf '%s\n' "$host"
+    [[ -z ${named[${host%%.*}]:-} ]] || ol_nodes_is_dropped "$host" || printf '%s\n' "$host"
   done
 }
 

@@ -147,9 +147,10 @@ _ol_stacks_split() { # ALL FOLDER HOSTS
 }
 
 _ol_stacks_collect() {
-  local name=$OUTLAST_JOB_ID.$OUTLAST_RESTART.$OUTLAST_ATTEMPT count=${OUTLAST_NODE_LIST//[!,]/} bytes text
+  local name=$OUTLAST_JOB_ID.$OUTLAST_RESTART.$OUTLAST_ATTEMPT each bytes text
   local mine=$OUTLAST_LOCAL/stacks/$name theirs=$OUTLAST_RUN_DIR/stacks/$name
-  bytes=$((32000000 / (${#count} + 1)))
+  IFS=, read -ra each <<<"$OUTLAST_NODE_LIST"
+  bytes=$((32000000 / ${#each[@]}))
   ((bytes < 200000)) || bytes=200000
   text=$(_ol_stacks_text)
   rm -rf "$mine"

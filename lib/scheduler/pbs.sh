@@ -257,7 +257,7 @@ ol_sched_known_nodes() {
 
 # A node's names differ by domain, on Sunspot by the network as well (x1921c1s0b0n0-hsn0.hsn.cm...); PBS knows it by
 # what they have in common.
-_ol_pbs_vnode() {
+_ol_pbs_vnode() { # HOST
   local name=${1%%.*}
   printf '%s\n' "${name%-hsn[0-9]*}"
 }
@@ -267,17 +267,21 @@ _ol_pbs_vnode() {
 # (`node down: communication closed`; measured on OpenPBS 23.06.06). A sister that was rebooted is up again, and only this
 # job's output names it.
 ol_sched_down_nodes() {
-  local listed down='' name state why node
+  local listed name state why node
+  local -A down=()
   listed=$(_ol_pbs_ask pbsnodes -l 2>/dev/null) || return 2
   while read -r name state why; do
     [[ $state == *down* && ($state != *unknown* || -n $why) ]] || continue
-    down+=" $(_ol_pbs_vnode "$name")"
+    down["is $(_ol_pbs_vnode "$name")"]=1
   done <<<"$listed"
   while read -r name; do
-    down+=" $(_ol_pbs_vnode "$name")"
+    down["is $(_ol_pbs_vnode "$name")"]=1
   done < <(_ol_pbs_said | sed -nE 's/^node [0-9]+ \(([A-Za-z0-9._-]+)\) requested job die.*/\1/p')
+  # Without a process for each of ten thousand nodes.
   for node in "$@"; do
-    [[ "$down " != *" $(_ol_pbs_vnode "$node") "* ]] || printf '%s\n' "$node"
+    name=${node%%.*}
+    name=${name%-hsn[0-9]*}
+    [[ -z ${down["is $name"]:-} ]] || printf '%s\n' "$node"
   done
 }
 
@@ -318,7 +322,7 @@ ol_sched_shell_text() { printf '#!/bin/bash\nIFS= read -r script\nexec /bin/bash
 
 _ol_pbs_hostfile() { # NODES
   local file=$OUTLAST_STATE/hosts.$BASHPID
-  printf '%s\n' "${1//,/$'\n'}" >"$file"
+  tr , '\n' <<<"$1" >"$file"
   printf '%s\n' "$file"
 }
 
@@ -334,11 +338,11 @@ _ol_pbs_remote() { # HOST CMD...
 }
 
 ol_sched_on_each() {
-  local limit_s=$1 hosts=$2 count host pids=() pid status=0
+  local limit_s=$1 hosts=$2 each host pids=() pid status=0
   shift 2
   if [[ $OUTLAST_LAUNCHER == pals ]]; then
-    count=${hosts//[!,]/}
-    timeout -k 5 "$limit_s" mpiexec -n "$((${#count} + 1))" --ppn 1 --hostfile "$(_ol_pbs_hostfile "$hosts")" "$@"
+    IFS=, read -ra each <<<"$hosts"
+    timeout -k 5 "$limit_s" mpiexec -n "${#each[@]}" --ppn 1 --hostfile "$(_ol_pbs_hostfile "$hosts")" "$@"
     return
   fi
   for host in ${hosts//,/ }; do
@@ -352,11 +356,11 @@ ol_sched_on_each() {
 }
 
 ol_sched_launch() {
-  local hosts=$1 ranks_per_node=$2 count file args=()
+  local hosts=$1 ranks_per_node=$2 each file args=()
   shift 2
-  count=${hosts//[!,]/}
+  IFS=, read -ra each <<<"$hosts"
   file=$(_ol_pbs_hostfile "$hosts")
-  args=(-n "$(((${#count} + 1) * ranks_per_node))" -ppn "$ranks_per_node")
+  args=(-n "$((${#each[@]} * ranks_per_node))" -ppn "$ranks_per_node")
   case $OUTLAST_LAUNCHER in
     # By default both end all ranks as soon as one has failed, and most would not come to say how they died.
     # No --line-buffer: a progress bar ends its lines with \r, and would be seen when training is over.

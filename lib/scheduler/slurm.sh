@@ -185,10 +185,10 @@ ol_sched_submit_dir() { printf '%s\n' "${SLURM_SUBMIT_DIR:-$PWD}"; }
 
 # --overlap: the training step holds every core and GPU.
 ol_sched_on_each() {
-  local limit_s=$1 hosts=$2 count
+  local limit_s=$1 hosts=$2 each count
   shift 2
-  count=${hosts//[!,]/}
-  count=$((${#count} + 1))
+  IFS=, read -ra each <<<"$hosts"
+  count=${#each[@]}
   timeout -k 5 "$limit_s" srun --overlap --export=ALL --nodes="$count" --ntasks="$count" --ntasks-per-node=1 \
     --cpus-per-task=1 --nodelist="$hosts" --input=none "$@"
 }
@@ -196,12 +196,16 @@ ol_sched_on_each() {
 # srun sorts its --nodelist (measured on Slurm 22.05). Ranks shall follow ours, in which a spare stands in the place of a
 # lost node: then the host of each rank is written down. Prints the file, or nothing where both orders are the same.
 _ol_slurm_places() { # NODES RANKS_PER_NODE
-  local host rank sorted='' file=$OUTLAST_STATE/places
-  while read -r host; do
-    [[ ",$1," != *",$host,"* ]] || sorted+=${sorted:+,}$host
-  done < <(ol_sched_nodes)
+  local host rank all trains sorted='' file=$OUTLAST_STATE/places
+  local -A has=()
+  IFS=, read -ra trains <<<"$1"
+  for host in "${trains[@]}"; do has[$host]=1; done
+  mapfile -t all < <(ol_sched_nodes)
+  for host in "${all[@]}"; do
+    [[ -z $host || -z ${has[$host]:-} ]] || sorted+=${sorted:+,}$host
+  done
   [[ -n $sorted && $sorted != "$1" ]] || return 0
-  for host in ${1//,/ }; do
+  for host in "${trains[@]}"; do
     for ((rank = 0; rank < $2; rank++)); do printf '%s\n' "$host"; done
   done >"$file"
   printf '%s\n' "$file"
@@ -210,10 +214,10 @@ _ol_slurm_places() { # NODES RANKS_PER_NODE
 # Slurm's own reactions to a dead rank are off (-K hides which rank was first, -W kills without a TERM:
 # slurm-facts 18); the watch looks at the shim's lines instead. --label tells whose line it is.
 ol_sched_launch() {
-  local hosts=$1 ranks_per_node=$2 count file places
+  local hosts=$1 ranks_per_node=$2 each count file places
   shift 2
-  count=${hosts//[!,]/}
-  count=$((${#count} + 1))
+  IFS=, read -ra each <<<"$hosts"
+  count=${#each[@]}
   places=(--ntasks-per-node="$ranks_per_node" --nodelist="$hosts" --distribution=block)
   file=$(_ol_slurm_places "$hosts" "$ranks_per_node")
   if [[ -n $file ]]; then
