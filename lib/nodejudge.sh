@@ -15,7 +15,8 @@
 # Sourcing it defines the functions above and does nothing else.
 
 ol_nodejudge() {
-  awk -F'\t' -v hosts="$1" -v counters="$2" -v new="$3" -v rules="${OUTLAST_CHECK_RULES:-}" \
+  # No word of a command line may be longer than 128 KiB, and 2,600 names of Aurora are.
+  awk -F'\t' -v hosts=<(tr , '\n' <<<"$1") -v counters="$2" -v new="$3" -v rules="${OUTLAST_CHECK_RULES:-}" \
     -v from_s="${OUTLAST_PREFLIGHT_FROM_S:-0}" -v to_s="${OUTLAST_PREFLIGHT_TO_S:-0}" "$(_ol_nodejudge_program)"
 }
 
@@ -32,7 +33,7 @@ _ol_nodejudge_program() {
       OFS = "\t"
       known = " answer gpu_count gpu_model gpu_driver gpu_ecc gpu_remap gpu_xid gpu_memory gpu_process interface route local_disk shared_fs memory clock modules "
       checks = split(known, check, " ")
-      count = split(hosts, host, ",")
+      while ((getline line < hosts) > 0) host[++count] = line
       for (i = 1; i <= count; i++) of_short[short(host[i])] = host[i]
       n = split("hangs=bad " rules, part, " ")
       for (i = 1; i <= n; i++) if (split(part[i], pair, "=") == 2) ruled[pair[1]] = pair[2]

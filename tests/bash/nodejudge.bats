@@ -32,6 +32,11 @@ of_many() { # N BAD CHECK
     ol_nodejudge "$(seq -s, -f 'n%.0f' "$1")" "$COUNTERS" "$NEW" | cut -f 6 | sort | uniq -c | awk '{ printf "%s%s %s", sep, $1, $2; sep = ", " }'
 }
 
+@test "nodejudge: a list of hosts that is too long for a word of a command line" {
+  printf 'n1\tend\tok\t1\t-\n' | ol_nodejudge "$(seq -s, -f 'x%06.0fc0s0b0n0.hostmgmt2000.cm.example.org' 1 4000)" "$COUNTERS" "$NEW" >"$BATS_TEST_TMPDIR/ruled"
+  [ "$(wc -l <"$BATS_TEST_TMPDIR/ruled")" = 4000 ]
+}
+
 @test "nodejudge: one or two of eight are to blame, three are the site's problem" {
   [ "$(of_many 8 1 memory)" = "1 bad, 7 ok" ]
   [ "$(of_many 8 2 memory)" = "2 bad, 6 ok" ]
