@@ -5,8 +5,8 @@
 # simulates months. Nothing here starts a process or looks at a file.
 #
 # Functions
-#   ol_cadence_recall USUAL LONGEST SEEN EVAL SAVE START HANGS STEP   what earlier jobs learned (no words: nothing); once a job
-#   ol_cadence_begin T          a launch; what was learned before stays
+#   ol_cadence_recall USUAL LONGEST SEEN EVAL SAVE START RESUME HANGS STEP   what earlier jobs learned (no words: nothing); once a job
+#   ol_cadence_begin T [STEP]   a launch, from the checkpoint of that step or fresh; what was learned before stays
 #   ol_cadence_step T N         the log has named step N
 #   ol_cadence_sign T WHAT [N]  eval, save: such a phase has begun, and with another N it has moved; beat: the heartbeat file
 #                               was touched; log: the trainer has written anything
@@ -15,7 +15,7 @@
 #   ol_cadence_hung             it did: a second time at the same step may be no hang, and is waited for longer
 #   ol_cadence_learned          print KEY:=NUMBER fields for the ledger; 1: nothing is known yet
 #
-# phases: start (no step yet), unknown (nobody has ever seen a step: only silence counts), steps, eval, save, end (all
+# phases: start (no step yet), unknown (nobody has ever seen the first step of such a start: only silence counts), steps, eval, save, end (all
 # steps are made). A limit is a multiple of what the run itself has shown; docs/watchdog.md says why these numbers.
 # Reads    OUTLAST_IDLE_S OUTLAST_START_LIMIT_S OUTLAST_EVAL_LIMIT_S OUTLAST_SAVE_LIMIT_S (0: learned) OUTLAST_TARGET_STEP
 # Needs    nothing
@@ -24,13 +24,13 @@
 ol_cadence_recall() {
   OL_CADENCE_COUNT=() OL_CADENCE_N=0 OL_CADENCE_Q_S=${1:-0} OL_CADENCE_KNOWN_Q_S=${1:-0}
   OL_CADENCE_LONG_S=0 OL_CADENCE_LONG_BEFORE_S=${2:-0} OL_CADENCE_SEEN_S=${3:-0}
-  OL_CADENCE_EVAL_S=${4:-0} OL_CADENCE_SAVE_S=${5:-0} OL_CADENCE_START_S=${6:-0}
-  OL_CADENCE_HANGS=${7:-0} OL_CADENCE_HANG_STEP=${8:-0}
+  OL_CADENCE_EVAL_S=${4:-0} OL_CADENCE_SAVE_S=${5:-0} OL_CADENCE_START_S=${6:-0} OL_CADENCE_RESUME_S=${7:-0}
+  OL_CADENCE_HANGS=${8:-0} OL_CADENCE_HANG_STEP=${9:-0}
 }
 
 ol_cadence_begin() {
   OL_CADENCE_PHASE=start OL_CADENCE_STEP='' OL_CADENCE_WORD='' OL_CADENCE_AGE_S=0 OL_CADENCE_LIMIT_S=0
-  OL_CADENCE_BEGAN_T=$1 OL_CADENCE_ERA_T=$1
+  OL_CADENCE_BEGAN_T=$1 OL_CADENCE_ERA_T=$1 OL_CADENCE_FROM=${2:-}
   ol_cadence_forgive "$1"
 }
 
@@ -41,7 +41,11 @@ ol_cadence_step() {
   [[ $2 != "$OL_CADENCE_STEP" ]] || return 0
   if [[ -z $OL_CADENCE_STEP ]]; then
     gap_s=$(($1 > OL_CADENCE_BEGAN_T ? $1 - OL_CADENCE_BEGAN_T : 1)) # 0 would be: nobody has seen one
-    ((gap_s <= OL_CADENCE_START_S)) || OL_CADENCE_START_S=$gap_s
+    if [[ -n $OL_CADENCE_FROM ]]; then
+      ((gap_s <= OL_CADENCE_RESUME_S)) || OL_CADENCE_RESUME_S=$gap_s
+    else
+      ((gap_s <= OL_CADENCE_START_S)) || OL_CADENCE_START_S=$gap_s
+    fi
   elif [[ $OL_CADENCE_PHASE == eval ]]; then
     ((gap_s <= OL_CADENCE_EVAL_S)) || OL_CADENCE_EVAL_S=$gap_s
   elif [[ $OL_CADENCE_PHASE == save ]]; then
@@ -130,13 +134,15 @@ _ol_cadence_steps_limit() {
 }
 
 ol_cadence_judge() {
-  local since=$OL_CADENCE_T
+  local since=$OL_CADENCE_T start_s=$OL_CADENCE_START_S
   case $OL_CADENCE_PHASE in
     start | unknown)
-      # That no step comes means something only where steps can be seen.
-      if ((OL_CADENCE_START_S > 0 || OUTLAST_START_LIMIT_S > 0)); then
+      # That no step comes means something only where steps can be seen; and a checkpoint to load or data to skip takes what
+      # no fresh start tells.
+      [[ -z $OL_CADENCE_FROM ]] || start_s=$OL_CADENCE_RESUME_S
+      if ((start_s > 0 || OUTLAST_START_LIMIT_S > 0)); then
         OL_CADENCE_PHASE=start
-        _ol_cadence_limit "$OUTLAST_START_LIMIT_S" "$OL_CADENCE_START_S" 5 900 14400
+        _ol_cadence_limit "$OUTLAST_START_LIMIT_S" "$start_s" 5 900 14400
       else
         OL_CADENCE_PHASE=unknown OL_CADENCE_LIMIT_S=1800
         ((OL_CADENCE_LOG_T <= since)) || since=$OL_CADENCE_LOG_T
@@ -164,9 +170,9 @@ ol_cadence_hung() {
 ol_cadence_learned() {
   local q_s=$OL_CADENCE_Q_S
   local long_s=$((OL_CADENCE_LONG_S > OL_CADENCE_LONG_BEFORE_S ? OL_CADENCE_LONG_S : OL_CADENCE_LONG_BEFORE_S))
-  ((OL_CADENCE_START_S > 0)) || return 1
+  ((OL_CADENCE_START_S > 0 || OL_CADENCE_RESUME_S > 0)) || return 1
   # Fewer than 20 gaps say little of what is usual.
   ((OL_CADENCE_N >= 20 || OL_CADENCE_KNOWN_Q_S > 0)) || q_s=0
   printf '%s:=%d\n' usual_s "$q_s" longest_s "$long_s" seen_s "$OL_CADENCE_SEEN_S" eval_s "$OL_CADENCE_EVAL_S" \
-    save_s "$OL_CADENCE_SAVE_S" start_s "$OL_CADENCE_START_S"
+    save_s "$OL_CADENCE_SAVE_S" start_s "$OL_CADENCE_START_S" resume_s "$OL_CADENCE_RESUME_S"
 }

@@ -12,7 +12,7 @@
 #
 # Files    OUTLAST_STATE/hang_files   what the last look at checkpoints and heartbeat saw: `NUMBER HALF-WRITTEN SUM HEARTBEAT`
 # Sets     OUTLAST_HANG_SAYS (the evidence) OUTLAST_HANG_PHASE
-# Reads    OUTLAST_WATCHDOG OUTLAST_HEARTBEAT OUTLAST_STEP OUTLAST_MARK OUTLAST_LOG_READ OUTLAST_CKPT_DIR OUTLAST_STORAGE
+# Reads    OUTLAST_WATCHDOG OUTLAST_HEARTBEAT OUTLAST_STEP OUTLAST_RESUME_STEP OUTLAST_MARK OUTLAST_LOG_READ OUTLAST_CKPT_DIR OUTLAST_STORAGE
 # Needs    log, bounded, ledger, history, cadence, stacks, stop
 # Sourcing it defines the functions above and does nothing else.
 
@@ -30,7 +30,7 @@ ol_hang_begin() {
   printf -v OL_HANG_WALL_S '%(%s)T' -1
   OL_HANG_READ=0 OL_HANG_STEP='' OL_HANG_FOUND_T='' OL_HANG_ASKED_T=0 OL_HANG_ASKER='' OL_HANG_ANSWER=0
   OL_HANG_HALF='' OL_HANG_STALE='' OL_HANG_SUM='' OL_HANG_SUM_STEP=none OL_HANG_BEAT=''
-  ol_cadence_begin "$OL_HANG_T"
+  ol_cadence_begin "$OL_HANG_T" "${OUTLAST_RESUME_STEP:-}"
 }
 
 # Our clock. A minute that is missing was a sleep of the machine or of us; the trainer needs time to find itself again.

@@ -203,6 +203,7 @@ ol_history_cadence() {
       if (at != last) { n++; last = at }
       usual[n] = get("usual_s"); longest[n] = get("longest_s"); seen[n] = get("seen_s")
       eval[n] = get("eval_s"); save[n] = get("save_s"); start[n] = get("start_s")
+      resume[n] = get("resume_s")
     }
     event == "hang" {
       step = get("step") + 0
@@ -213,5 +214,5 @@ ol_history_cadence() {
       for (i = n; i > 0 && i > n - 3; i--) if (list[i] + 0 > value) value = list[i] + 0
       return value + 0
     }
-    END { print top(usual), top(longest), top(seen), top(eval), top(save), top(start), hangs + 0, hung + 0 }'
+    END { print top(usual), top(longest), top(seen), top(eval), top(save), top(start), top(resume), hangs + 0, hung + 0 }'
 }

@@ -99,6 +99,33 @@ hangs_after() { # SEC
   [ "$status" = 0 ]
 }
 
+@test "cadence: a resume is not judged by a fresh start: until one was seen only silence counts" {
+  local fields=()
+  ol_cadence_recall 5 5 9000 0 0 120
+  ol_cadence_begin 0 40
+  ol_cadence_sign 1500 log
+  status_of ol_cadence_judge 3300
+  [ "$status $OL_CADENCE_PHASE $OL_CADENCE_LIMIT_S" = "1 unknown 1800" ]
+  status_of ol_cadence_judge 3301
+  [ "$status" = 0 ]
+  ol_cadence_step 2000 41
+  mapfile -t fields < <(ol_cadence_learned)
+  [[ ${fields[*]} == *' start_s:=120 resume_s:=2000' ]]
+  ol_cadence_begin 5000 40
+  status_of ol_cadence_judge 5000
+  [ "$OL_CADENCE_PHASE $OL_CADENCE_LIMIT_S" = "start 10000" ]
+  ol_cadence_begin 5000
+  status_of ol_cadence_judge 5000
+  [ "$OL_CADENCE_PHASE $OL_CADENCE_LIMIT_S" = "start 900" ]
+}
+
+@test "cadence: a run that has only been resumed has learned something" {
+  ol_cadence_begin 0 40
+  ol_cadence_step 300 41
+  run -0 ol_cadence_learned
+  [[ $output == *start_s:=0$'\n'resume_s:=300 ]]
+}
+
 @test "cadence: an evaluation has its own limit, and is no usual gap" {
   steps 800 5
   ol_cadence_sign "$((T + 1))" eval '| 1/40 ['
@@ -156,7 +183,7 @@ hangs_after() { # SEC
 }
 
 @test "cadence: a second hang at the same step is waited for twice as long, until it is passed" {
-  ol_cadence_recall 5 5 9000 0 0 20 1 801
+  ol_cadence_recall 5 5 9000 0 0 20 0 1 801
   ol_cadence_begin 0
   STEP=800
   steps 1 5
@@ -191,13 +218,13 @@ hangs_after() { # SEC
   mapfile -t fields < <(ol_cadence_learned)
   past 6 cadence "${fields[@]}"
   run -0 ol_history_cadence
-  [ "$output" = "5 5 4495 0 0 5 0 0" ]
+  [ "$output" = "5 5 4495 0 0 5 0 0 0" ]
 }
 
 @test "cadence: a first step within the first second is a start that was seen" {
   ol_cadence_step 0 1
   run -0 ol_cadence_learned
-  [[ $output == *start_s:=1 ]]
+  [[ $output == *start_s:=1$'\n'* ]]
 }
 
 @test "cadence: a launch that made no step has learned nothing" {

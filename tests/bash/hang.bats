@@ -204,6 +204,15 @@ asked() { ol_stop_asked; }
   ((OL_CADENCE_KNOWN_Q_S >= 2 && OL_CADENCE_START_S >= 0))
 }
 
+@test "hang: a launch from a checkpoint is learned as a resume" {
+  OUTLAST_RESUME_STEP=40
+  ol_hang_begin
+  log 'step 41'
+  look
+  status_of ol_hang_end
+  [[ $(event cadence) == *'"start_s":0,"resume_s":'[1-9]* ]]
+}
+
 @test "hang_files: a half checkpoint, the sum of what lies there, and the heartbeat" {
   local first second
   checkpoint 20

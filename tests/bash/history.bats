@@ -226,16 +226,16 @@ load job
 
 @test "history_cadence: the slowest of the last three launches, and hangs in a row at one step" {
   run -0 ol_history_cadence
-  [ "$output" = "0 0 0 0 0 0 0 0" ]
+  [ "$output" = "0 0 0 0 0 0 0 0 0" ]
   past 1 cadence usual_s:=900 longest_s:=900 seen_s:=10 eval_s:=900 save_s:=900 start_s:=900
   past 1 hang step:=3
-  past 2 cadence usual_s:=8 longest_s:=20 seen_s:=10 eval_s:=1 save_s:=40 start_s:=100
+  past 2 cadence usual_s:=8 longest_s:=20 seen_s:=10 eval_s:=1 save_s:=40 start_s:=100 resume_s:=500
   past 3 cadence usual_s:=5 longest_s:=30 seen_s:=900 eval_s:=7 save_s:=4 start_s:=10
   past 3 hang step:=70
-  past 4 cadence usual_s:=5 longest_s:=3 seen_s:=900 eval_s:=2 save_s:=4 start_s:=20
+  past 4 cadence usual_s:=5 longest_s:=3 seen_s:=900 eval_s:=2 save_s:=4 start_s:=20 resume_s:=60
   past 4 hang step:=70
   run -0 ol_history_cadence
-  [ "$output" = "8 30 900 7 40 100 2 70" ]
+  [ "$output" = "8 30 900 7 40 100 500 2 70" ]
 }
 
 @test "history_tried: endings of a class that were gone on after, until the run has been further" {

@@ -28,7 +28,7 @@ while read -r t what word; do
     ol_cadence_hung
   fi
   case $what in
-    launch) ol_cadence_begin "$t" ;;
+    launch) ol_cadence_begin "$t" "$word" ;;
     step) ol_cadence_step "$t" "$word" ;;
     end) ;;
     *) ol_cadence_sign "$t" "$what" "$word" ;;
@@ -55,7 +55,7 @@ class Trainer:
         """Up to about that second, in jobs of 12 hours."""
         while self.now < end_s:
             job_end = min(end_s, self.now + JOB_S)
-            yield int(self.now), "launch", ""
+            yield int(self.now), "launch", str(self.step or "")
             yield from self.start()
             while self.now < job_end:
                 yield from self.train()
