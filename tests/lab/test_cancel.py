@@ -45,7 +45,7 @@ def test_scancel_while_training(lab: Lab, form: str) -> None:
     assert "outlast resume" in lab.log(job)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", ["default", slurms("batch"), slurms("step-signal")])
 def test_scancel_while_training_takes_the_insurance_along(lab: Lab, form: str) -> None:
     lab.render(*LONGER, "--set", "successor=launch")
     job = lab.submit()

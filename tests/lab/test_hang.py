@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from harness import Lab, wait_for
 
 TRAIN = """python3 -u train.py --output_dir {ckpt_dir} --max_steps {target_step} --save_steps 20 --logging_steps 5
@@ -15,6 +16,7 @@ done
 ps -ef >&2; exit 1"""
 
 
+@pytest.mark.seldom
 def test_a_rank_that_stops_while_a_tracker_chats_is_a_hang_and_a_long_evaluation_is_none(lab: Lab) -> None:
     lab.faults({"kind": "slow_eval", "step": 20, "seconds": 25, "once": "evaluated"})
     words = {"command": TRAIN, "setup": TRACKER, "progress.target_step": "200"}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from harness import Lab
 
+ASKED = ("--set", "preflight.enabled=true")
+
 
 def lose_a_gpu(lab: Lab, host: str) -> None:
     """A device that has fallen off the bus of this host."""
@@ -19,13 +21,14 @@ def hang_a_check(lab: Lab, host: str) -> None:
     lab.root(host, "mkfifo", "-m", "644", file)
 
 
+@pytest.mark.seldom
 @pytest.mark.hosts(6)
 def test_sick_hosts_are_left_out_before_the_first_launch(lab: Lab) -> None:
     hosts = [name for name in lab.command("hosts").split() if name != "head"]
     sick, slow = hosts[1:3]
     lose_a_gpu(lab, sick)
     hang_a_check(lab, slow)
-    lab.render("--set", "nodes=4", "--set", "spares=2", "--set", "progress.target_step=60")
+    lab.render(*ASKED, "--set", "nodes=4", "--set", "spares=2", "--set", "progress.target_step=60")
     job = lab.submit()
     asked = lab.wait_event("preflight", 90, job=job)
     assert (asked["nodes"], asked["site"]) == (6, "")
@@ -44,7 +47,7 @@ def test_sick_hosts_are_left_out_before_the_first_launch(lab: Lab) -> None:
         return  # it cannot keep a job off a node: the next one may get the same
     # Without spares too few are left, and the next job runs on others.
     lab.run = "again"
-    lab.render("--set", "nodes=4", "--set", "run=again", "--set", "progress.target_step=40")
+    lab.render(*ASKED, "--set", "nodes=4", "--set", "run=again", "--set", "progress.target_step=40")
     job = lab.submit()
     successor = lab.successor(job, 90)
     assert lab.endings(job) == ["unhealthy"]
