@@ -127,11 +127,11 @@ drop() { ol_nodes_drop "$@" 2>/dev/null; }
 
 # The rules for any order of losses: nobody out of use, nobody twice, as many as asked for as long as there are enough, those
 # who trained and are well in their places, and of the others none whom a better one could have stood in for.
-@test "nodes_pick: holds its rules through 300 jobs of any size and fate" {
+@test "nodes_pick: holds its rules through 100 jobs of any size and fate" {
   local job hosts=() bad host count last=() slot list=() outside inside RANDOM=20261130
   ol_badnodes_known() { for host in "$@"; do [[ " $bad " != *" $host "* ]] || echo "$host hang"; done; }
   ol_ledger_add() { :; }
-  for ((job = 0; job < 300; job++)); do
+  for ((job = 0; job < 100; job++)); do
     hosts=() bad='' last=()
     count=$((1 + RANDOM % 12))
     for ((slot = 0; slot < count; slot++)); do
