@@ -96,12 +96,12 @@ def test_what_is_pinned_and_changes_holds_the_next_job_until_a_person_accepts_it
     lab.wait_event("pins", answer="written")
     lab.wait_event("checkpoint_durable")
     words.write_text("one two three")
-    held = lab.wait_event("held", 120)
+    held = lab.wait_event("held", 240)
     assert "words.txt has changed (13 bytes, was 7;" in held["why"]
     lab.wait_until_empty()
     assert lab.endings() == ["walltime", "drift"]
     assert len(lab.events("launched")) == 1
     lab.outlast("resume", lab.run_path, "--accept-pins")
-    lab.finish(240)
+    lab.finish(480)
     assert lab.endings()[-1] == "done"
     lab.assert_resumed()
