@@ -26,8 +26,8 @@ test: test-py test-bash test-libraries test-lab ## all tests; as root also those
 test-py: setup
 	$(PY) -m pytest tests/py -n $(JOBS)
 
-test-bash: setup
-	@printf '%s\0' tests/bash/*.bats tests/driver/*.bats | xargs -0 -P $(JOBS) -n 1 bats --formatter tap
+test-bash: setup ## its tests wait more than they compute
+	@printf '%s\0' tests/bash/*.bats tests/driver/*.bats | xargs -0 -P $$((2 * $(JOBS))) -n 1 bats --formatter tap
 
 test-libraries: setup ## with torch, transformers and Lightning (1 GB, installed once)
 	$(PY) -m pytest tests/libraries --timeout 900
