@@ -26,7 +26,8 @@ test: test-py test-bash test-libraries test-lab ## all tests; as root also those
 test-py: setup
 	$(PY) -m pytest tests/py -n $(JOBS)
 
-test-bash: setup ## its tests wait more than they compute
+# Twice as many as there are cores: they wait more than they compute.
+test-bash: setup
 	@printf '%s\0' tests/bash/*.bats tests/driver/*.bats | xargs -0 -P $$((2 * $(JOBS))) -n 1 bats --formatter tap
 
 test-libraries: setup ## with torch, transformers and Lightning (1 GB, installed once)
