@@ -11,24 +11,20 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from outlast.checkpoint import manifest
-from outlast.checkpoint.format import Scene
-from outlast.checkpoint.listing import Snapshot
 from outlast.checkpoint.manifest import Item, Manifest
-from outlast.sidecar import disk, judge, publish, retain
+from outlast.sidecar import publish, retain
 from outlast.sidecar.child import Child
-from outlast.sidecar.crew import Crew, View, keep_agent, start_agent
-from outlast.sidecar.judge import Entry, Facts, Files, Part, Rules, Verdict
-from outlast.sidecar.pages import Pages, Reading
+from outlast.sidecar.crew import Crew, keep_agent, start_agent
+from outlast.sidecar.judge import Rules, Verdict
 from outlast.sidecar.room import Room
 from outlast.sidecar.settings import Ranks, Settings, State
+from outlast.sidecar.survey import Survey
 from outlast.sidecar.transfer import Journal, Mover, Transfer, begin
 
-GRACE_S = 60.0  # a node that was never there is waited for as long, by a checkpoint that can do without it
-GONE_S = 15.0  # a node that was there is waited for as long when nobody writes any more
 STALL_S = 60.0
 LINKED = 3  # newest checkpoints that wait, linked aside, while the shared file system takes none
 
@@ -53,13 +49,9 @@ class Coordinator:
         self.mover = Mover(self.crew, self.journal, settings.writers, settings.bytes_per_s, self._trouble)
         self.transfers: dict[str, Transfer] = {}
         self.current: Transfer | None = None
-        self.begun_s = time.time()
-        self.attempt, self.attempt_s = -1, 0.0
+        self.survey = Survey(settings, self.state, self.crew, self.journal)
         self.ranks = 0  # of the launch
-        self.ended_s, self.ended_seen_s = 0.0, 0.0
         self.judge_s = 0.0  # not before
-        self.pages = Pages(self.crew)
-        self.known: dict[str, tuple[str, Facts]] = {}
         self.torn: dict[str, tuple[str, ...]] = {}
         self.room = Room(self.crew, self.state, settings.memory, self._warn)
         self.passed: set[str] = set()
@@ -102,108 +94,14 @@ class Coordinator:
     def _rules(self) -> Rules:
         s = self.settings
         attempt, hosts = self.state.attempt()
-        if attempt != self.attempt:
-            self.attempt, self.attempt_s = attempt, time.time()
+        if attempt != self.survey.attempt:
+            self.survey.begin(attempt)
             for transfer in self.transfers.values():
                 self.mover.cancel(transfer)
             self.transfers, self.current, self.torn, self.passed = {}, None, {}, set()
             self.ranks = len(hosts) * s.ranks_per_node
-            self.known = {}
             self.room.begin()
-            self.pages.forget()
         return Rules(s.complete, s.quiet_s, s.sharded, hosts or s.hosts[:1], s.ranks_per_node)
-
-    def _absent(self, rules: Rules, ranks: Ranks) -> tuple[frozenset[str], frozenset[str]]:
-        """The launch's hosts without an agent, and those of them that will not be waited for."""
-        now = time.time()
-        absent = frozenset(rules.hosts) - self.crew.present()
-        over = ranks.known and not ranks.running
-        gone_s = GONE_S if self.state.left_s(now) > 4 * GONE_S else GONE_S / 4
-        late = set(absent & self.state.gone())
-        for host in absent - late:
-            left_s = self.crew.left_s.get(host)
-            if left_s is not None:
-                waited_s, limit_s = now - max(left_s, self.begun_s), gone_s if over else GRACE_S
-            else:
-                waited_s, limit_s = now - max(self.attempt_s, self.begun_s), GRACE_S
-                if over:
-                    waited_s, limit_s = now - max(ranks.ended_s, self.begun_s), gone_s
-            if waited_s > limit_s:
-                late.add(host)
-        return absent, frozenset(late)
-
-    def _entries(self) -> dict[str, dict[str, Entry]]:
-        """What hosts have, by checkpoint: also what those had that are gone now.
-
-        One that is not in the launch may have parts of an earlier one's checkpoints, by the same names.
-        """
-        found: dict[str, dict[str, Entry]] = {}
-        for host, view in self._views().items():
-            for name, entry in view.entries.items():
-                found.setdefault(name, {})[host] = entry
-        for key, files in self.journal.files.items():
-            name, _, attempt = key.rpartition(".")
-            if attempt == str(self.attempt):
-                self._remember(found, name, files)
-        return found
-
-    def _views(self) -> dict[str, View]:
-        hosts = self.state.attempt()[1] or self.settings.hosts
-        return {host: self.crew.views[host] for host in hosts if host in self.crew.views}
-
-    def _remember(self, found: dict[str, dict[str, Entry]], name: str, files: dict[str, tuple[Part, str]]) -> None:
-        step = disk.step_of(name, self.settings.prefix)
-        for path, (part, _) in files.items():
-            if part.host in self.crew.views and self.crew.views[part.host].looked_s:
-                continue
-            entry = found.setdefault(name, {}).setdefault(part.host, Entry(step, {}, 1e9, time.time()))
-            entry.files[path] = (part.size, part.mtime_ns)
-
-    def _is_fresh(self, ranks: Ranks) -> bool:
-        """Has every agent that is there looked since the ranks ended?"""
-        views = self.crew.views
-        if not ranks.known or ranks.running:
-            return True
-        if ranks.ended_s != self.ended_s:
-            self.ended_s, self.ended_seen_s = ranks.ended_s, time.time()  # STATE/ranks counts whole seconds
-        return all(host in views and views[host].looked_s >= self.ended_seen_s for host in self.crew.present())
-
-    def verdicts(self, ranks: Ranks, rules: Rules) -> list[Verdict]:
-        """On every checkpoint that is newer than the newest durable one, newest first."""
-        durable = self.state.durable_step()
-        absent, late = self._absent(rules, ranks)
-        around = judge.scene(rules, ranks, time.time())
-        beside = {host: view.beside for host, view in self._views().items()}
-        found = []
-        for name, entries in self._entries().items():
-            if not ranks.known or max(entry.step for entry in entries.values()) <= durable:
-                continue
-            there = judge.snapshot(name, entries, beside)
-            facts = self._facts(there, entries, beside, rules, around)
-            if facts is not None:
-                found.append(judge.judge(facts, there, entries, rules, around, absent, late))
-            else:
-                found.append(Verdict(name, max(entry.step for entry in entries.values()), False, False))
-        self.known = {verdict.name: self.known[verdict.name] for verdict in found if verdict.name in self.known}
-        return sorted(found, key=lambda verdict: verdict.step, reverse=True)
-
-    def _facts(
-        self, there: Snapshot, entries: dict[str, Entry], beside: Mapping[str, Files], rules: Rules, around: Scene
-    ) -> Facts | None:
-        """What a checkpoint is and must hold; None: not known yet, it is being asked."""
-        versions = sorted((host, entry.version, len(entry.files)) for host, entry in entries.items())
-        sign = repr([versions, beside, around.writer])
-        if there.name in self.known and self.known[there.name][0] == sign:
-            return self.known[there.name][1]
-        order = [*rules.hosts, *sorted(entries)]
-        hosts = tuple(host for host in order if host in self.crew.present())
-        reading = Reading(self.pages, lambda path: judge.place(path, there.name, entries, beside, hosts))
-        facts = judge.facts(there, self.settings.prefix, reading.look, around)
-        if reading.is_waiting or facts is None:
-            return None
-        self.pages.forget(there.name)
-        self.known[there.name] = (sign, facts)
-        return facts
 
     # ── what is done about it ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -217,7 +115,7 @@ class Coordinator:
                 self._seen(verdict.step)
                 self.room.weigh(verdict.name)
                 self.transfers[verdict.name] = begin(
-                    verdict, self.attempt, self.settings.generation, self.journal, self.crew.hash()
+                    verdict, self.survey.attempt, self.settings.generation, self.journal, self.crew.hash()
                 )
                 if verdict.differ:
                     text = f"checkpoint {verdict.step}: {', '.join(verdict.differ[:3])} differ from node to node"
@@ -317,7 +215,7 @@ class Coordinator:
             run=s.run,
             job=s.job,
             restart=s.restart,
-            attempt=self.attempt,
+            attempt=self.survey.attempt,
             written=int(time.time()),
             algorithm=transfer.algorithm,
             format=transfer.format,
@@ -416,7 +314,7 @@ class Coordinator:
             return
         if self.is_full and self.child is None:
             self._free()
-        is_fresh = self._is_fresh(ranks)
+        is_fresh = self.survey.is_fresh(ranks)
         is_due = is_fresh and time.monotonic() >= self.judge_s
         verdicts = self._judged(ranks, rules) if is_due else []
         self._accept(verdicts)
@@ -428,7 +326,7 @@ class Coordinator:
     def _judged(self, ranks: Ranks, rules: Rules) -> list[Verdict]:
         """The verdicts. With 100,000 files they cost, and may take a third of the time."""
         began_s = time.monotonic()
-        found = self.verdicts(ranks, rules)
+        found = self.survey.verdicts(ranks, rules)
         now_s = time.monotonic()
         self.judge_s = now_s + 2 * (now_s - began_s)
         return found
@@ -437,9 +335,9 @@ class Coordinator:
         """Nothing is left to copy, or nothing that can still be had: what is torn is named."""
         if (self.state.folder / "lost").exists():
             self._drained(wanted)
-        if not self.crew.present() or not self._is_fresh(ranks) or self.is_committing:
+        if not self.crew.present() or not self.survey.is_fresh(ranks) or self.is_committing:
             return  # (the removal of old ones may hang, and nobody waits for it)
-        absent, late = self._absent(self._rules(), ranks)
+        absent, late = self.survey.absent(self._rules(), ranks)
         if absent - late:
             return  # who knows what they have
         pending = [t for t in self.transfers.values() if not (self._is_stuck(t) and self._lost_hosts(t) <= late)]
