@@ -10,7 +10,7 @@
 #
 # Reads    OUTLAST_BAD_NODES (empty: bad_nodes.txt beside the runs), OUTLAST_STRIKES (0.5: a mere suspicion), OUTLAST_EXCLUDE_CAP,
 #          OUTLAST_RUN_DIR OUTLAST_STATE OUTLAST_HOSTS OUTLAST_CLASS OUTLAST_JOB_ID OUTLAST_RESTART OUTLAST_ATTEMPT
-# Needs    log, bounded, py
+# Needs    log, bounded, lock, nodes, py
 # Sourcing it defines the functions above and does nothing else.
 
 _ol_badnodes_file() { printf '%s\n' "${OUTLAST_BAD_NODES:-${OUTLAST_RUN_DIR%/*}/bad_nodes.txt}"; }
@@ -112,53 +112,13 @@ ol_badnodes_exclude() {
   [[ -z $listed ]] || cut -d' ' -f3 <<<"$listed" | head -n "${OUTLAST_EXCLUDE_CAP:-200}"
 }
 
-# In a child: take the lock of FILE as pyhelpers/outlast/badnodes/lock.py does; sets `mark` of its caller, which stands in
-# it while it is ours. Status 1: others have it.
-_ol_badnodes_lock() { # FILE WAIT_S
-  local lock=$1.lock own system tick seen
-  read -r system </proc/sys/kernel/random/boot_id || system='?'
-  system+=:$(readlink /proc/self/ns/pid || echo '?')
-  mark="${HOSTNAME:-?} $system $$ $RANDOM$RANDOM"
-  own=${1%/*}/.${lock##*/}.${HOSTNAME:-?}.$$.$RANDOM
-  for ((tick = 0; tick < $2 * 10; tick++)); do
-    (set -C && printf '%s\n' "$mark" >"$own") && chmod 0644 "$own" || return 2
-    ln -- "$own" "$lock" 2>/dev/null
-    # What stands in it is the truth: the answer to a link may be lost, and a count of links come out of a cache.
-    seen=''
-    read -r seen 2>/dev/null <"$lock"
-    [[ $seen == "$mark" ]] || _ol_badnodes_break "$lock" "$own" "$system"
-    rm -f -- "$own"
-    [[ $seen != "$mark" ]] || return 0
-    sleep 0.1
-  done
-  return 1
-}
-
-# Remove the lock of a dead owner: his process is gone from this very system, or he took it 30 s ago. Of several who judge
-# so at once one moves it; a fresh one is put back.
-_ol_badnodes_break() { # LOCK OWN SYSTEM
-  local seen='' again='' where pid made_s now_s
-  [[ -f $1 && ! -L $1 ]] || return 0
-  read -r seen 2>/dev/null <"$1"
-  read -r _ where pid _ <<<"$seen"
-  made_s=$(stat -c %Y -- "$1") || return 0
-  now_s=$(stat -c %Y -- "$2")
-  if ! [[ $where == "$3" && $where != *'?'* && $pid =~ ^[0-9]+$ && $(LC_ALL=C kill -0 "$pid" 2>&1) == *"No such process"* ]]; then
-    ((now_s - made_s >= 30)) || return 0
-  fi
-  mv -fT -- "$1" "$2.dead" 2>/dev/null || return 0
-  read -r again <"$2.dead"
-  [[ $again == "$seen" ]] || ln -- "$2.dead" "$1" 2>/dev/null
-  rm -f -- "$2.dead"
-}
-
 # In a child: one more line for each HOST, under the lock, where JOB has not written one. The file is there whole at any time.
 _ol_badnodes_append() { # FILE WAIT_S JOB REASON STRIKES HOST...
   local file=$1 mark='' status=0
-  _ol_badnodes_lock "$1" "$2" || return
+  ol_lock_take "$1" "$2" || return
   shift 2
   _ol_badnodes_append_locked "$file" "$@" || status=$?
-  [[ $(<"$file.lock") != "$mark" ]] || rm -f -- "$file.lock"
+  ol_lock_drop "$file"
   return "$status"
 }
 
@@ -211,17 +171,16 @@ _ol_badnodes_mode() { # FILE NEW
 _ol_badnodes_floor() { # LIMIT_S FILE JOB REASON HOST...
   local limit_s=$1 strikes=${OUTLAST_STRIKES:-1} text
   if [[ $strikes =~ ^[0-9]+(\.5)?$ && $strikes != 1 ]]; then strikes="  strikes=$strikes"; else strikes=''; fi
-  text=$(declare -f _ol_badnodes_append _ol_badnodes_append_locked _ol_badnodes_copy _ol_badnodes_mode _ol_badnodes_lock _ol_badnodes_break)
+  text=$(declare -f _ol_badnodes_append _ol_badnodes_append_locked _ol_badnodes_copy _ol_badnodes_mode ol_lock_take ol_lock_drop _ol_lock_break)
   # A job that is ended gets TERM more than once, in all its processes.
   ol_bounded "$limit_s" bash -c "trap '' TERM; export TZ=UTC0; $text; _ol_badnodes_append \"\$@\"" _ "$2" "$((limit_s - 2))" "$3" "$4" "$strikes" "${@:5}"
 }
 
 ol_badnodes_add() {
-  local reason=$1 all=${#OUTLAST_HOSTS[@]} most file job host name nodes=() limit_s=5 status=0
+  local reason=$1 all=${#OUTLAST_HOSTS[@]} file job host name nodes=() limit_s=5 status=0
   shift
   (($# > 0)) && [[ ${OUTLAST_CLASS:-} != cancelled ]] || return 0
-  most=$((all / 20 > 2 ? all / 20 : 2))
-  if (($# > most)); then
+  if ol_nodes_is_the_sites "$#"; then
     ol_log_warn "$# of $all nodes are to blame at once ($reason): that is the site's trouble, and none is written down"
     return 0
   fi

@@ -13,7 +13,7 @@
 # Sets     OUTLAST_WHY OUTLAST_PREFLIGHT_CLASS
 # Files    OUTLAST_STATE/preflight{,.said,.err}; OUTLAST_RUNS_DIR/node_counters.txt: how many errors each GPU had counted
 # Reads    OUTLAST_PREFLIGHT OUTLAST_CHECK_* (the settings), OUTLAST_HOSTS OUTLAST_NODES OUTLAST_LOCAL_BASE OUTLAST_RUN_DIR OUTLAST_RUNS_DIR OUTLAST_JOB_ID
-# Needs    log, bounded, ledger, environment, nodecheck, nodejudge, nodes, reach
+# Needs    log, bounded, ledger, environment, lock, nodecheck, nodejudge, nodes, reach
 # Sourcing it defines the functions above and does nothing else.
 
 # What the site's modules load is told by the modules themselves: a name may load nothing, with status 0. Prints `failed`,
@@ -96,8 +96,9 @@ _ol_preflight_wait() { # PID SEC
 # Until all have answered, or their time is up. The launcher may still wait for a process that nothing can kill: nobody waits
 # for the launcher.
 _ol_preflight_ask() { # HOSTS
-  local hosts=$1 said=$OUTLAST_STATE/preflight.said text pid limit_s until_s now_s count=${1//[!,]/}
-  count=$((${#count} + 1))
+  local hosts=$1 said=$OUTLAST_STATE/preflight.said text pid limit_s until_s now_s each count
+  IFS=, read -ra each <<<"$hosts"
+  count=${#each[@]}
   text=$(ol_nodecheck_text)
   printf -v OUTLAST_PREFLIGHT_FROM_S '%(%s)T' -1
   limit_s=$(_ol_preflight_limit_s nodes)
@@ -166,24 +167,24 @@ ol_preflight_look() { # HOSTS
   [[ -s $OUTLAST_STATE/preflight ]] && grep -q $'\tend\t' "$OUTLAST_STATE/preflight.said"
 }
 
-# Jobs beside this one write the same file, on mounts that may have no flock: a folder is the lock, and one that is older
-# than a minute was left behind.
+# In a child: the newest line of each host and counter, of what FILE has and of NEW, under the lock.
+_ol_preflight_merge() { # FILE NEW
+  local now_s mark='' status=0
+  ol_lock_take "$1" 5 || return
+  printf -v now_s '%(%s)T' -1
+  # shellcheck disable=SC2016 # of awk
+  { [[ ! -s $1 ]] || cat "$1"; sed "s/\$/\t$now_s/" "$2"; } |
+    awk '{ key = $1 " " $2 } !(key in line) { order[++n] = key } { line[key] = $1 " " $2 " " $3 " " $4 } END { for (i = 1; i <= n; i++) print line[order[i]] }' \
+      >"$1.new.$$" && mv "$1.new.$$" "$1" || status=$?
+  ol_lock_drop "$1"
+  return "$status"
+}
+
 _ol_preflight_keep() {
-  local new=$OUTLAST_STATE/preflight.counted
+  local new=$OUTLAST_STATE/preflight.counted text
   [[ -s $new ]] || return 0
-  # shellcheck disable=SC2016 # expanded by the child
-  ol_shared bash -c 'file=$1 lock=$1.lock; umask 027
-    for ((try = 0; try < 50; try++)); do
-      ! mkdir "$lock" 2>/dev/null || { got=1; break; }
-      [[ -z $(find "$lock" -maxdepth 0 -mmin +1 2>/dev/null) ]] || rmdir "$lock" 2>/dev/null
-      sleep 0.1
-    done
-    [[ -n ${got:-} ]] || exit 1
-    printf -v now_s "%(%s)T" -1
-    { [[ ! -s $file ]] || cat "$file"; sed "s/\$/\t$now_s/" "$2"; } |
-      awk "{ key = \$1 \" \" \$2 } !(key in line) { order[++n] = key } { line[key] = \$1 \" \" \$2 \" \" \$3 \" \" \$4 } END { for (i = 1; i <= n; i++) print line[order[i]] }" \
-        >"$file.new.$$" && mv "$file.new.$$" "$file"
-    status=$?; rmdir "$lock"; exit "$status"' _ "$OUTLAST_RUNS_DIR/node_counters.txt" "$new" ||
+  text=$(declare -f _ol_preflight_merge ol_lock_take ol_lock_drop _ol_lock_break)
+  ol_shared bash -c "set -o pipefail; umask 027; $text; _ol_preflight_merge \"\$@\"" _ "$OUTLAST_RUNS_DIR/node_counters.txt" "$new" ||
     ol_log_warn "the counters of GPU errors could not be kept: the next look has nothing to compare with"
 }
 

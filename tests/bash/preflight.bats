@@ -178,11 +178,12 @@ looks() { status_of ol_preflight 2>>"$OUTLAST_STATE/job.log"; }
 @test "preflight: counters of other nodes stay, a lock that was left behind is taken, one that is held is not waited for long" {
   printf 'm1 gpu_ecc 4 900\nn1 gpu_ecc 7 900\n' >"$OUTLAST_RUNS_DIR/node_counters.txt"
   printf 'n1\tgpu_ecc\t8\n' >"$OUTLAST_STATE/preflight.counted"
-  mkdir "$OUTLAST_RUNS_DIR/node_counters.txt.lock"
+  echo 'elsewhere other:1 1 1' >"$OUTLAST_RUNS_DIR/node_counters.txt.lock"
   touch -d '-3 minutes' "$OUTLAST_RUNS_DIR/node_counters.txt.lock"
   _ol_preflight_keep
   [ "$(cut -d' ' -f 1-3 "$OUTLAST_RUNS_DIR/node_counters.txt" | paste -sd,)" = "m1 gpu_ecc 4,n1 gpu_ecc 8" ]
-  mkdir "$OUTLAST_RUNS_DIR/node_counters.txt.lock"
+  [ ! -e "$OUTLAST_RUNS_DIR/node_counters.txt.lock" ]
+  echo 'elsewhere other:1 1 1' >"$OUTLAST_RUNS_DIR/node_counters.txt.lock"
   printf 'n1\tgpu_ecc\t9\n' >"$OUTLAST_STATE/preflight.counted"
   run -0 _ol_preflight_keep
   [[ $output == *"could not be kept"* ]]
