@@ -9,6 +9,7 @@
 #   ol_coordinator_serves   is it at work (started now, or again)? 1: no, or not yet: Bash has to copy
 #
 # Files    OUTLAST_STATE/sidecar_port   where the agents find it
+#          OUTLAST_STATE/sidecar_hosts  all hosts of the job, one a line: too many for a word of the environment
 #          OUTLAST_STATE/sidecar_beat   UTC seconds of its last sign of life
 # Reads    OUTLAST_POLL_S OUTLAST_STORAGE OUTLAST_CKPT_COPIER OUTLAST_STATE OUTLAST_LOCAL OUTLAST_RUN_DIR OUTLAST_VERSION OUTLAST_HOSTS OUTLAST_LAUNCHER
 # Needs    log, bounded, bring, ledger, checkpoint, environment, nodes, py
@@ -69,13 +70,13 @@ _ol_coordinator_start() {
   local says=$OUTLAST_STATE/coordinator.says token parent=$BASHPID
   token=$(_ol_coordinator_token)
   rm -f "$says" "$OUTLAST_STATE/sidecar_beat"
+  printf '%s\n' "${OUTLAST_HOSTS[@]}" >"$OUTLAST_STATE/sidecar_hosts"
   mkfifo "$says" || return
   printf -v OL_COORDINATOR_S '%(%s)T' -1
   _ol_coordinator_listen <"$says" &
   (
-    local IFS=,
     # It ends with us, even if we are killed before it has come to ask for that.
-    export OUTLAST_SIDECAR_PID=$parent OUTLAST_AGENT_TOKEN=$token OUTLAST_HOST_LIST="${OUTLAST_HOSTS[*]}"
+    export OUTLAST_SIDECAR_PID=$parent OUTLAST_AGENT_TOKEN=$token
     export OUTLAST_VERSION OUTLAST_STATE OUTLAST_LOCAL OUTLAST_RUN_DIR OUTLAST_CKPT_DIR OUTLAST_RUN OUTLAST_JOB_ID OUTLAST_RESTART OUTLAST_GENERATION
     export OUTLAST_CKPT_PREFIX OUTLAST_CKPT_COMPLETE OUTLAST_CKPT_QUIET_S OUTLAST_CKPT_KEEP OUTLAST_CKPT_KEEP_BEST OUTLAST_CKPT_KEEP_EVERY OUTLAST_CKPT_GRACE_S OUTLAST_SHARDED OUTLAST_RANKS_PER_NODE
     export OUTLAST_POLL_S OUTLAST_CKPT_WRITERS OUTLAST_CKPT_MIB_PER_S OUTLAST_CKPT_MEMORY_GIB

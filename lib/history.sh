@@ -104,6 +104,7 @@ ol_history_tried() {
 
 # A list as long as the ledger's fields may be was cut (lib/ledger.sh): a host of ours may stand behind the cut.
 ol_history_elsewhere() {
+  ((${#3} < 100000)) || return 0 # more is no word of a command line
   _ol_history_awk '
     { launch = get("job") "." get("restart") "." get("attempt") }
     event == "resumed" { other = "" }

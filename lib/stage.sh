@@ -26,8 +26,9 @@ ol_stage() {
     return 0
   fi
   OUTLAST_RESUME=${OUTLAST_RESUME_FROM:+$OUTLAST_CKPT_DIR/${OUTLAST_RESUME_FROM##*/}}
+  _ol_stage_words "$OUTLAST_NODE_LIST"
   _ol_stage_on "$OUTLAST_NODE_LIST" arrange "$OUTLAST_RESUME_FROM" "$OUTLAST_CKPT_DIR" "$OUTLAST_CKPT_PREFIX" \
-    "$OUTLAST_STAGE_IN" "$OUTLAST_NODE_LIST" "$OUTLAST_RANKS_PER_NODE" || status=$?
+    "$OUTLAST_STAGE_IN" "$OUTLAST_RANKS_PER_NODE" "${OL_STAGE_WORDS[@]}" || status=$?
   if ((status == 0)); then
     _ol_stage_sum
     return 0
@@ -79,6 +80,19 @@ _ol_stage_has_hashes() {
     [[ $line =~ \"algorithm\":\"[a-z] ]]
 }
 
+# Sets OL_STAGE_WORDS: a comma list in pieces, as one word of a command line may have 128 KiB.
+_ol_stage_words() { # LIST
+  local rest=$1 piece
+  OL_STAGE_WORDS=()
+  while ((${#rest} > 100000)); do
+    piece=${rest:0:100000}
+    piece=${piece%,*}
+    OL_STAGE_WORDS+=("$piece")
+    rest=${rest:${#piece}+1}
+  done
+  OL_STAGE_WORDS+=("$rest")
+}
+
 _ol_stage_on() { # NODES VERB WORDS...
   local hosts=$1 text
   shift
@@ -104,14 +118,16 @@ _ol_stage_node() { # LOCAL PYTHON COUNT FILE... arrange|check SRC DIR PREFIX ...
 
 # A Python without the manifest's hash leaves it to the next one; where none has it, it is done without.
 _ol_stage_show() { # LOCAL PYTHON COUNT arrange|check SRC DIR PREFIX ...
-  local verb=$4 host unchecked status
+  local verb=$4 host checked words status
   # A launcher may hand on the HOSTNAME of the first host.
   read -r host </proc/sys/kernel/hostname
   host=${SLURMD_NODENAME:-$host}
   if (($3 > 0)); then
-    for unchecked in '' unchecked; do
+    for checked in checked unchecked; do
       status=0
-      ol_bring_run "$1/py" arrange "$2" "$verb" "$host" "${@:5}" ${unchecked:+"$unchecked"} || status=$?
+      words=("${@:5}")
+      [[ $verb == check ]] || words=("${@:5:5}" "$checked" "${@:10}")
+      ol_bring_run "$1/py" arrange "$2" "$verb" "$host" "${words[@]}" || status=$?
       ((status == 4 || status == 127)) || return "$status"
     done
   fi

@@ -183,6 +183,16 @@ ol_sched_restart() { printf '%d\n' "${SLURM_RESTART_COUNT:-0}"; }
 ol_sched_nodes() { scontrol show hostnames "$SLURM_JOB_NODELIST"; }
 ol_sched_submit_dir() { printf '%s\n' "${SLURM_SUBMIT_DIR:-$PWD}"; }
 
+# What --nodelist takes: the hosts, or a file of them where they are too many for one word of a command line.
+_ol_slurm_nodelist() { # HOSTS
+  local file=$OUTLAST_STATE/nodelist.$BASHPID
+  if ((${#1} <= 100000)); then
+    printf '%s\n' "$1"
+  else
+    printf '%s\n' "${1//,/$'\n'}" >"$file" && printf '%s\n' "$file"
+  fi
+}
+
 # --overlap: the training step holds every core and GPU.
 ol_sched_on_each() {
   local limit_s=$1 hosts=$2 each count
@@ -190,7 +200,7 @@ ol_sched_on_each() {
   IFS=, read -ra each <<<"$hosts"
   count=${#each[@]}
   timeout -k 5 "$limit_s" srun --overlap --export=ALL --nodes="$count" --ntasks="$count" --ntasks-per-node=1 \
-    --cpus-per-task=1 --nodelist="$hosts" --input=none "$@"
+    --cpus-per-task=1 --nodelist="$(_ol_slurm_nodelist "$hosts")" --input=none "$@"
 }
 
 # srun sorts its --nodelist (measured on Slurm 22.05). Ranks shall follow ours, in which a spare stands in the place of a
@@ -218,7 +228,7 @@ ol_sched_launch() {
   shift 2
   IFS=, read -ra each <<<"$hosts"
   count=${#each[@]}
-  places=(--ntasks-per-node="$ranks_per_node" --nodelist="$hosts" --distribution=block)
+  places=(--ntasks-per-node="$ranks_per_node" --nodelist="$(_ol_slurm_nodelist "$hosts")" --distribution=block)
   file=$(_ol_slurm_places "$hosts" "$ranks_per_node")
   if [[ -n $file ]]; then
     export SLURM_HOSTFILE=$file

@@ -286,6 +286,18 @@ END
   [[ $call == "srun --export=ALL --overlap "*" --nodes=2 --ntasks=16 --ntasks-per-node=8 --nodelist=n1,n2 "*"--kill-on-bad-exit=0 --wait=0 --label --input=none --gpu-bind=closest bash -c echo a  b rank" ]]
 }
 
+@test "slurm: more nodes than one word of a command line may name stand in a file, a path with a slash" {
+  local file list=nid000000 number
+  for ((number = 1; number < 12000; number++)); do
+    printf -v list '%s,nid%06d' "$list" "$number"
+  done
+  ol_sched_on_each 10 "$list" true
+  file=$(sed -n 's/.* --nodelist=\([^ ]*\) .*/\1/p' "$STUB/calls")
+  [[ $file == /* ]]
+  [ "$(wc -l <"$file")" = 12000 ]
+  [ "$(sed -n '1p;$p' "$file" | paste -sd' ')" = "nid000000 nid011999" ]
+}
+
 @test "slurm_launch: a spare in the place of a lost node keeps that place, though srun sorts names" {
   OUTLAST_STATE=$BATS_TEST_TMPDIR
   ol_sched_nodes() { printf 'n%d\n' 1 2 3 4; }

@@ -56,6 +56,29 @@ damage() { printf 'weights of step xx\n' >"$(DURABLE "$1")/model.safetensors"; }
   [ "${OUTLAST_BROUGHT[*]}" = "kept:=0 copied:=4 linked:=0" ]
 }
 
+@test "stage: the hosts of a launch go to a node in as many words as they need" {
+  local number
+  OUTLAST_NODE_LIST=x0000c0s0b0n0.hsn.cm.aurora.alcf.anl.gov
+  for ((number = 1; number < 6000; number++)); do
+    printf -v OUTLAST_NODE_LIST '%s,x%04dc0s0b0n0.hsn.cm.aurora.alcf.anl.gov' "$OUTLAST_NODE_LIST" "$number"
+  done
+  hashed 20
+  chosen 20
+  ol_sched_on_each() {
+    printf '%s\n' "${@:3}" | awk '{ if (length($0) > most) most = length($0) } END { print most > "'"$BATS_TEST_TMPDIR/most"'" }'
+    SLURMD_NODENAME=x5999c0s0b0n0 "${@:3}"
+  }
+  OUTLAST_STAGE_IN=node0
+  rm -rf "$OUTLAST_CKPT_DIR/checkpoint-20"
+  stages
+  [ "$status ${OUTLAST_BROUGHT[*]}" = "0 kept:=0 copied:=0 linked:=2" ]
+  (("$(<"$BATS_TEST_TMPDIR/most")" <= 100000))
+  [ "$(
+    IFS=,
+    echo "${OL_STAGE_WORDS[*]}"
+  )" = "$OUTLAST_NODE_LIST" ]
+}
+
 @test "stage: a node knows its own name, whatever one a launcher hands on" {
   hashed 20
   chosen 20

@@ -69,6 +69,7 @@ class Cluster:
     # ── processes ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def env(self) -> dict[str, str]:
+        (self.state / "sidecar_hosts").write_text("".join(f"{host}\n" for host in self.hosts))
         fixed = {
             "STATE": self.state,
             "LOCAL": self.root / "h0",
@@ -78,7 +79,6 @@ class Cluster:
             "JOB_ID": "7",
             "RESTART": 0,
             "GENERATION": GENERATION,
-            "HOST_LIST": ",".join(self.hosts),
             "AGENT_TOKEN": "secret",
             "SIDECAR_PID": os.getpid(),
         }

@@ -13,7 +13,7 @@ from outlast.sidecar import arrange, disk
 
 PARTS = {f"__{rank}_0.distcp": os.urandom(3000 + rank) for rank in range(4)}
 CONTENT = {".metadata": b"names", "deep/data.bin": os.urandom(disk.SMALL + 5), **PARTS}
-HOSTS = "a.site,b.site"  # with two ranks each
+HOSTS = ("a.site", "b.site")  # with two ranks each, in two words
 
 
 def durable(tmp_path: Path, content: dict[str, bytes] = CONTENT, name: str = "step-40", hashed: bool = True) -> Path:
@@ -35,7 +35,7 @@ def write(top: Path, content: dict[str, bytes]) -> None:
 
 
 def run(tmp_path: Path, top: Path, bring: str = "all", host: str = "b") -> int:
-    return arrange.main(["arrange", host, str(top), str(tmp_path / "node"), "step-", bring, HOSTS, "2"])
+    return arrange.main(["arrange", host, str(top), str(tmp_path / "node"), "step-", bring, "2", "checked", *HOSTS])
 
 
 def shown(tmp_path: Path, name: str = "step-40") -> Path:
@@ -175,7 +175,7 @@ def test_a_python_without_the_hash_says_so_and_brings_all_anew_when_told_to(tmp_
     (top / "MANIFEST.json").write_text(text.replace('"blake2b"', '"xxh9"'))
     write(tmp_path / "node/step-40", {"__2_0.distcp": bytes(3002)})
     assert run(tmp_path, top) == 4
-    words = ["arrange", "b", str(top), str(tmp_path / "node"), "step-", "none", HOSTS, "2", "unchecked"]
+    words = ["arrange", "b", str(top), str(tmp_path / "node"), "step-", "none", "2", "unchecked", *HOSTS]
     assert arrange.main(words) == 0
     assert real(shown(tmp_path)) == set()
 

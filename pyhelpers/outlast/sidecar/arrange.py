@@ -3,10 +3,11 @@
 It runs with disk.py beside it, brought to the node, on whatever Python 3.6 or newer is there, and imports nothing
 else of outlast. Either of
 
-    arrange HOST SOURCE FOLDER PREFIX BRING HOSTS RANKS_PER_NODE [unchecked]
+    arrange HOST SOURCE FOLDER PREFIX BRING RANKS_PER_NODE checked|unchecked HOSTS...
     check   HOST SOURCE PATH
 
-HOST is this one, SOURCE a durable checkpoint, HOSTS are those of the launch in the order of ranks. What the folder has
+HOST is this one, SOURCE a durable checkpoint, HOSTS are those of the launch in the order of ranks, with commas between, in
+as many words as they need: one may have 128 KiB. What the folder has
 of it already stays, if its hash is right; BRING says what else is copied (docs/checkpoints.md), and the rest are links.
 It prints a line for lib/stage.sh, words separated by tabs, and exits with the status behind it:
 
@@ -119,9 +120,9 @@ def problem_of(source: Source, item: Item) -> str:
 class Wish:
     """What a launch wants on this node's own disk."""
 
-    def __init__(self, bring: str, host: str, hosts: str, ranks_per_node: str) -> None:
+    def __init__(self, bring: str, host: str, hosts: List[str], ranks_per_node: str) -> None:
         self.bring = bring
-        names = [name.partition(".")[0] for name in hosts.split(",")]
+        names = [name.partition(".")[0] for word in hosts for name in word.split(",")]
         self.number = names.index(host.partition(".")[0]) if host.partition(".")[0] in names else -1
         self.ranks_per_node = max(1, int(ranks_per_node))
 
@@ -254,9 +255,10 @@ def main(words: List[str]) -> int:
                 raise BadError(rest[0], problem)
             say("good", host, rest[0])
             return 0
-        folder, prefix, bring, hosts, ranks_per_node = rest[:5]
+        folder, prefix, bring, ranks_per_node, checked, *hosts = rest
         clear(folder, prefix, os.path.basename(top))
-        say("arranged", host, *arrange(Source(top), folder, Wish(bring, host, hosts, ranks_per_node), bool(rest[5:])))
+        wish = Wish(bring, host, hosts, ranks_per_node)
+        say("arranged", host, *arrange(Source(top), folder, wish, checked == "unchecked"))
     except NoHashError:
         return 4
     except BadError as err:

@@ -57,7 +57,7 @@ class Settings:
 
 
 def from_env(env: Mapping[str, str]) -> Settings:
-    """The settings. Raises: KeyError, ValueError: one is missing or no number."""
+    """The settings. Raises: KeyError, ValueError: one is missing or no number; OSError: no list of hosts."""
     return Settings(
         state=Path(env["OUTLAST_STATE"]),
         local=Path(env["OUTLAST_LOCAL"]),
@@ -77,7 +77,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         ),
         grace_s=float(env["OUTLAST_CKPT_GRACE_S"]),
         sharded=env["OUTLAST_SHARDED"] == "1",
-        hosts=tuple(short(host) for host in env["OUTLAST_HOST_LIST"].split(",") if host),
+        hosts=tuple(map(short, (Path(env["OUTLAST_STATE"]) / "sidecar_hosts").read_text().split())),
         ranks_per_node=int(env["OUTLAST_RANKS_PER_NODE"]),
         writers=max(1, int(env["OUTLAST_CKPT_WRITERS"])),
         bytes_per_s=float(env["OUTLAST_CKPT_MIB_PER_S"]) * (1 << 20),
