@@ -12,7 +12,7 @@ import torch_job
 from harness import Lab, LabError, running
 from pbs_cluster import IS_REAL, Cluster, cluster
 from pbs_lab import PbsLab
-from scenarios import ALL, is_seldom, scheduler_of, why_not
+from scenarios import ALL, is_by_hand, scheduler_of, why_not
 
 KINDS: dict[str, type[Lab]] = {"slurm": Lab, "pbs": PbsLab}
 
@@ -25,6 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "hosts(n): compute hosts of the scenario's lab, 4 unless said")
     config.addinivalue_line("markers", "only(scheduler, why): the scenario has no meaning on the other one")
     config.addinivalue_line("markers", "seldom: nothing in it is the scheduler's; on PBS's stand-in with ALL=1 only")
+    config.addinivalue_line("markers", "extra: its like is played elsewhere, or it takes long; with ALL=1 only")
     config.addinivalue_line("markers", "torch: the scenario's hosts have a Python with torch (torch_job.py)")
     config.addinivalue_line("markers", "race: two things meet in time, and their order is chance")
 
@@ -50,7 +51,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     wanted = schedulers()
     dropped = {item for item in items if scheduler_of(item) not in wanted or why_not(item)}
     if not (IS_REAL or os.environ.get("ALL")):
-        dropped |= set(filter(is_seldom, items))
+        dropped |= set(filter(is_by_hand, items))
     config.hook.pytest_deselected(items=list(dropped))
     items[:] = [item for item in items if item not in dropped]
 

@@ -32,18 +32,22 @@ class LabError(AssertionError):
     """A command in the lab failed, or what a scenario waits for did not come."""
 
 
+# What takes a second alone takes some when six labs share two cores. Who waits in vain waits the longer.
+PATIENCE = 3
+
+
 def wait_for(look: Callable[[], Found], limit_s: float, what: str) -> Found:
-    """What `look` returns, as soon as it is true.
+    """What `look` returns, as soon as it is true. `limit_s` is what a quiet machine may take.
 
     Raises: LabError: not within the limit; the message has `what`.
     """
-    until = time.monotonic() + limit_s
+    until = time.monotonic() + PATIENCE * limit_s
     while True:
         found = look()
         if found:
             return found
         if time.monotonic() > until:
-            raise LabError(f"waited {limit_s:.0f} s in vain for {what}")
+            raise LabError(f"waited {PATIENCE * limit_s:.0f} s in vain for {what}")
         time.sleep(0.2)
 
 
@@ -91,11 +95,11 @@ class Lab:
                 capture_output=True,
                 text=True,
                 errors="replace",
-                timeout=limit_s,
+                timeout=PATIENCE * limit_s,
                 env={**os.environ, **self.environment},
             )
         except subprocess.TimeoutExpired as err:
-            raise LabError(f"lab {shlex.join(words)}: no end within {limit_s:.0f} s") from err
+            raise LabError(f"lab {shlex.join(words)}: no end within {PATIENCE * limit_s:.0f} s") from err
         if check and done.returncode:
             raise LabError(f"lab {shlex.join(words)}: status {done.returncode}: {done.stdout}{done.stderr}")
         return done.stdout

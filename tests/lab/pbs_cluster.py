@@ -23,7 +23,7 @@ SCALE = 1.0 if IS_REAL else 0.05
 # From TERM to KILL: a trap that asks qstat has to come to its end in it, on a machine that has much to do.
 KILL_SCALE = 1.0 if IS_REAL else 0.5
 # What is waited for comes in a second or two, where no test says otherwise.
-LIMIT_S = 60
+LIMIT_S = 180
 
 SERVER = "aurora-pbs-0001.hostmgmt.cm.aurora.alcf.anl.gov"
 TWO = ("-l", "select=2", "-l", "place=scatter")
@@ -176,7 +176,7 @@ def wait_for(look: Callable[[], Found], what: Callable[[], str], limit_s: float 
     until = time.monotonic() + limit_s
     while not (found := look()):
         assert time.monotonic() < until, f"waited {limit_s:.0f} s in vain: {what()}"
-        time.sleep(0.05 if SCALE < 1 else 0.3)
+        time.sleep(0.15 if SCALE < 1 else 0.3)  # a question costs as much: it starts a Python
     return found
 
 

@@ -13,8 +13,8 @@ HEAD = """\
 
 Which of the lab's scenarios are played where. Slurm is Debian 12's (22.05) or Debian 13's (24.11); PBS is our stand-in,
 which needs nothing installed, or an OpenPBS on this machine. [testing.md](testing.md) says how each is chosen, and what
-CI plays. *By hand* are those that CI leaves out on the stand-in, because the same lines decide as on Slurm:
-`make test-lab ALL=1`. This page is written by `make golden` from the scenarios themselves.
+CI plays. *By hand* are those that CI leaves out, on the stand-in because the same lines decide as on Slurm, on both because
+it takes long or its like is played: `make test-lab ALL=1`. This page is written by `make golden` from the scenarios themselves.
 """
 COLUMNS = {"Slurm 22.05": "slurm", "Slurm 24.11": "slurm", "PBS stand-in": "pbs", "OpenPBS": "pbs"}
 
@@ -32,9 +32,10 @@ def why_not(item: pytest.Item) -> str:
     return str(marker.args[1]) if marker and marker.args[0] != scheduler_of(item) else ""
 
 
-def is_seldom(item: pytest.Item) -> bool:
-    """Has its scheduler no say in a scenario, so that CI plays it on Slurm alone?"""
-    return scheduler_of(item) == "pbs" and item.get_closest_marker("seldom") is not None
+def is_by_hand(item: pytest.Item) -> bool:
+    """Does CI leave a scenario out: on PBS, as its scheduler has no say in it, or everywhere?"""
+    seldom = scheduler_of(item) == "pbs" and item.get_closest_marker("seldom") is not None
+    return seldom or item.get_closest_marker("extra") is not None
 
 
 def page(items: list[pytest.Item]) -> str:
@@ -56,8 +57,10 @@ def _row(name: str, items: list[pytest.Item]) -> str:
     if "lab" not in items[0].fixturenames:
         why["what only PBS does"] = None
     cells = [_cell([item for item in items if scheduler_of(item) == scheduler]) for scheduler in COLUMNS.values()]
-    if any(map(is_seldom, items)):
-        cells[list(COLUMNS).index("PBS stand-in")] += ", by hand"
+    for column, scheduler in [("PBS stand-in", "pbs"), ("Slurm 22.05", "slurm")]:
+        played = [item for item in items if scheduler_of(item) == scheduler and not why_not(item)]
+        if played and all(map(is_by_hand, played)):
+            cells[list(COLUMNS).index(column)] += ", by hand"
     words = name.removeprefix("test_").replace("_", " ")
     return f"| {words} | {' | '.join(cells)} | {'; '.join(filter(None, why))} |\n"
 

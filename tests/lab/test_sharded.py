@@ -73,17 +73,19 @@ SIZE = 2_500_000
 
 
 def test_the_deadline_comes_in_mid_copy_and_the_rest_is_copied_behind_it(lab: Lab) -> None:
-    render(lab, *SLOW, "deadline.train_at_most_s=12", steps=100, every=40, size=SIZE)
+    render(lab, *SLOW, steps=200, every=40, size=SIZE)
     job = lab.submit()
-    ended = lab.wait_event("ended", 90)
+    lab.wait_event("checkpoint_local", 90)
+    lab.end_in(job, 60)  # all of it is margin
+    ended = lab.wait_event("ended", 60)
     assert ended["class"] == "walltime"
     again = lab.wait_event("launched", 90, job=lab.successor(job))
-    (written,) = [e for e in lab.events("checkpoint_durable", job=job) if e["step"] == again["step"]]
+    (written,) = lab.events("checkpoint_durable", job=job, step=again["step"])
     assert written["t"] > ended["t"]
     assert max(e["step"] for e in lab.events("checkpoint_local", job=job)) == again["step"]
     lab.finish()
     lab.assert_resumed()
     assert lab.endings()[-1] == "done"
-    assert durable(lab)[-1] == 80
-    names = {path.name for path in (lab.folder / "checkpoints/step-80").iterdir()}
+    assert durable(lab)[-1] == 200
+    names = {path.name for path in (lab.folder / "checkpoints/step-200").iterdir()}
     assert names == {".metadata", "MANIFEST.json", *(f"__{rank}_0.distcp" for rank in range(4))}

@@ -5,12 +5,15 @@ Its ranks die with its mpiexec: when that is gone, they get SIGKILL.
 
 from __future__ import annotations
 
+import array
+import fcntl
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 from contextlib import suppress
 from typing import IO, Any
@@ -49,12 +52,14 @@ class Flock:
             self.line.send(rank=rank, ended=127)
             return
         self.ranks[rank] = process
+        readers = {}
         for stream, pipe in (("out", process.stdout), ("err", process.stderr)):
             assert pipe
             reader = threading.Thread(target=self._pass_on, args=(rank, stream, pipe), daemon=True)
             reader.start()
-            self.waiting.append(reader)
-        waiter = threading.Thread(target=self._wait, args=(rank, process), daemon=True)
+            readers[reader] = pipe.fileno()
+        self.waiting += readers
+        waiter = threading.Thread(target=self._wait, args=(rank, process, readers), daemon=True)
         waiter.start()
         self.waiting.append(waiter)
 
@@ -64,8 +69,13 @@ class Flock:
             with suppress(OSError):
                 self.line.send(rank=rank, stream=stream, text=chunk.decode(errors="replace"))
 
-    def _wait(self, rank: int, process: subprocess.Popen[bytes]) -> None:
+    def _wait(self, rank: int, process: subprocess.Popen[bytes], readers: dict[threading.Thread, int]) -> None:
         code = process.wait()
+        # What it printed goes before its end; a child of its own may keep the pipe open, and is not waited for.
+        for reader, pipe in readers.items():
+            reader.join(0.5)
+            while reader.is_alive() and waiting_bytes(pipe):
+                reader.join(0.1)
         with suppress(OSError):
             self.line.send(rank=rank, ended=code)
 
@@ -77,6 +87,13 @@ class Flock:
             elif process.poll() is None:
                 with suppress(ProcessLookupError):
                     process.send_signal(number)
+
+
+def waiting_bytes(pipe: int) -> int:
+    """How many bytes of a pipe nobody has read yet."""
+    answer = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, answer)
+    return answer[0]
 
 
 def main(words: list[str]) -> None:
