@@ -173,7 +173,10 @@ _ol_preflight_merge() { # FILE NEW
   ol_lock_take "$1" 5 || return
   printf -v now_s '%(%s)T' -1
   # shellcheck disable=SC2016 # of awk
-  { [[ ! -s $1 ]] || cat "$1"; sed "s/\$/\t$now_s/" "$2"; } |
+  {
+    [[ ! -s $1 ]] || cat "$1"
+    sed "s/\$/\t$now_s/" "$2"
+  } |
     awk '{ key = $1 " " $2 } !(key in line) { order[++n] = key } { line[key] = $1 " " $2 " " $3 " " $4 } END { for (i = 1; i <= n; i++) print line[order[i]] }' \
       >"$1.new.$$" && mv "$1.new.$$" "$1" || status=$?
   ol_lock_drop "$1"

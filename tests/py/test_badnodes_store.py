@@ -31,8 +31,9 @@ for number in range(int(sys.argv[3])):
 """
 BASH = """
 source "$1/lib/badnodes.sh" && source "$1/lib/lock.sh"; export TZ=UTC0
+text=$(declare -f $(compgen -A function _ol_badnodes_; compgen -A function ol_lock_) _ol_lock_break)
 for ((number = 0; number < $4; number++)); do
-  bash -c "$(declare -f $(compgen -A function _ol_badnodes_; compgen -A function ol_lock_; echo _ol_lock_break)); _ol_badnodes_append \\"\\$@\\"" \\
+  bash -c "$text; _ol_badnodes_append \\"\\$@\\"" \\
     _ "$2" 100 "$3.$number" hang '' n2 || exit
   echo "$number"
 done

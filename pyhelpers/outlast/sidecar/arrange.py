@@ -6,9 +6,9 @@ else of outlast. Either of
     arrange HOST SOURCE FOLDER PREFIX BRING RANKS_PER_NODE checked|unchecked HOSTS...
     check   HOST SOURCE PATH
 
-HOST is this one, SOURCE a durable checkpoint, HOSTS are those of the launch in the order of ranks, with commas between, in
-as many words as they need: one may have 128 KiB. What the folder has
-of it already stays, if its hash is right; BRING says what else is copied (docs/checkpoints.md), and the rest are links.
+HOST is this one, SOURCE a durable checkpoint, HOSTS are those of the launch in the order of ranks, with commas
+between, in as many words as they need: one may have 128 KiB. What the folder has of it already stays, if its hash is
+right; BRING says what else is copied (docs/checkpoints.md), and the rest are links.
 It prints a line for lib/stage.sh, words separated by tabs, and exits with the status behind it:
 
     arranged HOST KEPT COPIED LINKED   0    so many files

@@ -158,7 +158,7 @@ main() {
 #   an attempt   attempt nodes leftovers pins watch stop ending verdict decide guard remedy successor settle
 #   before it    preflight nodejudge nodecheck nodegpu nodenet nodehost
 #   watchdog     hang cadence stacks suspect
-#   beside it    deadline pulse reach courier hook coordinator checkpoint stage bring progress lease run record versions history ledger badnodes
+#   beside it    deadline pulse reach courier hook coordinator checkpoint stage bring progress lease run record versions history ledger badnodes lock
 #   below them   environment shim mail report py bounded log scheduler/pbs
 
 # lib/main.sh - the parts of a job's story, in the order in which main tells them
@@ -263,7 +263,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, nodes, py, report, hook
 
 # lib/preflight.sh - before a launch: every node of this job is asked whether it is well (docs/preflight.md)
-# Needs    log, bounded, ledger, environment, nodecheck, nodejudge, nodes, reach
+# Needs    log, bounded, ledger, environment, lock, nodecheck, nodejudge, nodes, reach
 
 # lib/nodejudge.sh - whose fault is it: the answers of all nodes, compared with what was seen before and with each other
 # Needs    nothing
@@ -341,7 +341,10 @@ ol_site_env() {
 # Needs    bounded
 
 # lib/badnodes.sh - nodes that were to blame, over jobs and runs (docs/badnodes.md)
-# Needs    log, bounded, py
+# Needs    log, bounded, lock, nodes, py
+
+# lib/lock.sh - one writer at a time of a file that several jobs share, also on mounts without flock
+# Needs    nothing
 
 # lib/environment.sh - the variables that trainers and their libraries need, whatever the site
 # Needs    log
