@@ -13,8 +13,9 @@ HEAD = """\
 
 Which of the lab's scenarios are played where. Slurm is Debian 12's (22.05) or Debian 13's (24.11); PBS is our stand-in,
 which needs nothing installed, or an OpenPBS on this machine. [testing.md](testing.md) says how each is chosen, and what
-CI plays. *By hand* are those that CI leaves out, on the stand-in because the same lines decide as on Slurm, on both because
-it takes long or its like is played: `make test-lab ALL=1`. This page is written by `make golden` from the scenarios themselves.
+CI plays. *By hand* are those that CI leaves out, on the stand-in because the same lines decide as on Slurm, on both
+because it takes long or its like is played: `make test-lab ALL=1`. This page is written by `make golden` from the
+scenarios themselves.
 """
 COLUMNS = {"Slurm 22.05": "slurm", "Slurm 24.11": "slurm", "PBS stand-in": "pbs", "OpenPBS": "pbs"}
 
