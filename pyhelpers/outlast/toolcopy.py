@@ -1,12 +1,15 @@
 """The run's own copy of outlast: it works when the checkout and its virtual environment are gone.
 
 DEST/outlast with `_tree/` inside, and the packages that the verbs import beside it, so that
-`PYTHONPATH=DEST PYTHON -m outlast VERB` needs only the interpreter.
+`PYTHONPATH=DEST PYTHON -m outlast VERB` needs only the interpreter. It comes with its bytecode: a job writes none, and
+without it each helper that it calls would compile its modules anew, which is most of the time that a short one takes.
 """
 
+import compileall
 import importlib.metadata
 import re
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -16,6 +19,7 @@ PACKAGES = ("jinja2", "typer", "filelock", "psutil", "xxhash")  # as in pyprojec
 # Typer colours its help with rich if it is there; 5 MB and 700 files on Lustre are not worth it.
 LEFT_OUT = ("rich",)
 TREE = ("templates", "lib", "sites")
+BYTECODE = f".{sys.implementation.cache_tag}.pyc"
 
 
 class ToolCopyError(Refused):
@@ -50,12 +54,19 @@ def make(dest: Path, package: Path, root: Path) -> bool:
 
 
 def _fill(part: Path, package: Path, root: Path) -> None:
-    rubbish = shutil.ignore_patterns("__pycache__", "*.pyc", "_tree")
-    shutil.copytree(package, part / "outlast", ignore=rubbish)
+    shutil.copytree(package, part / "outlast", ignore=_rubbish)
     for name in TREE:
-        shutil.copytree(root / name, part / "outlast/_tree" / name, ignore=rubbish)
+        shutil.copytree(root / name, part / "outlast/_tree" / name, ignore=_rubbish)
     for distribution in distributions(PACKAGES):
         _copy(distribution, part)
+    compileall.compile_dir(part, quiet=2)  # what no cache had; one that cannot be compiled is so at its import
+
+
+def _rubbish(folder: str, names: list[str]) -> list[str]:
+    """What is left out of a copied folder: the tree inside a package, and bytecode of other Pythons."""
+    if Path(folder).name == "__pycache__":
+        return [name for name in names if not name.endswith(BYTECODE)]
+    return [name for name in names if name == "_tree" or name.endswith(".pyc")]
 
 
 def distributions(names: tuple[str, ...]) -> list[importlib.metadata.Distribution]:
@@ -84,9 +95,10 @@ def _required(lines: list[str]) -> list[str]:
 
 def _copy(distribution: importlib.metadata.Distribution, dest: Path) -> None:
     for file in distribution.files or []:
+        source = Path(str(distribution.locate_file(file)))
         # Scripts (../../bin/…) belong to the environment, not to the package.
-        if ".." in file.parts or "__pycache__" in file.parts:
+        if ".." in file.parts or (file.suffix == ".pyc" and not (file.name.endswith(BYTECODE) and source.exists())):
             continue
         target = dest / file
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(str(distribution.locate_file(file)), target)
+        shutil.copy2(source, target)  # with its time: bytecode is of one size and time of its source

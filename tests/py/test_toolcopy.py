@@ -1,4 +1,6 @@
+import importlib.util
 import os
+import struct
 import subprocess
 import sys
 import tomllib
@@ -68,10 +70,27 @@ def test_make_leaves_nothing_behind_when_it_fails(tmp_path: Path) -> None:
     assert list((tmp_path / "tool").iterdir()) == []
 
 
-def test_make_copies_no_bytecode(tmp_path: Path) -> None:
+def test_every_module_of_the_copy_has_its_bytecode(copy: Path) -> None:
+    sources = [path for path in copy.rglob("*.py") if "_tree" not in path.parts]
+    assert len(sources) > 100
+    stale = [path for path in sources if not is_fresh(path)]
+    assert stale == []
+
+
+def is_fresh(source: Path) -> bool:
+    """Is there bytecode that an import of the source takes? Its header: magic, flags, time and size of the source."""
+    code = Path(importlib.util.cache_from_source(str(source)))
+    told = source.stat()
+    header = importlib.util.MAGIC_NUMBER + struct.pack("<III", 0, int(told.st_mtime), told.st_size)
+    return code.exists() and code.read_bytes()[:16] == header
+
+
+def test_bytecode_of_another_python_is_left_out(tmp_path: Path) -> None:
     package, root = small_tree(tmp_path)
+    (package / "__pycache__/__init__.cpython-27.pyc").write_bytes(b"old")
     toolcopy.make(tmp_path / "tool/1", package, root)
-    assert not list((tmp_path / "tool/1").rglob("__pycache__"))
+    found = {path.name for path in (tmp_path / "tool/1/outlast").rglob("*.pyc")}
+    assert found == {f"__init__{toolcopy.BYTECODE}"}
 
 
 def test_packages_are_those_of_pyproject() -> None:
