@@ -1,41 +1,97 @@
-"""What an agent of the sidecar does for one checkpoint, as a process of its own: agent_copy.py SOURCE INTO.
+"""What an agent of the sidecar does for one checkpoint, in a process of its own: agent_copy.py SOURCE INTO.
 
-It is asked as the coordinator asks it, share by share. Prints the seconds that it took, and its peak memory in MiB.
+It is asked as the coordinator asks it: to look, to link, to copy share by share. Prints the seconds that the copies
+took, and the agent's peak memory in MiB.
 """
 
-import resource
+import os
+import socket
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from queue import Queue
 
-from outlast.sidecar import agent, disk, transfer
-from outlast.sidecar.judge import Part
+from outlast.sidecar import agent, disk
+
+PING_S = 5.0
+
+
+class Asker:
+    """The coordinator's end of the line."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self._link.settimeout(PING_S)
+        self._lines = agent.Lines()
+        self._heard: list[agent.Message] = []
+
+    def ask(self, **question: object) -> Iterator[agent.Message]:
+        """What the agent tells until it is done."""
+        self._link.sendall(agent.encode({"id": 1, **question}))
+        while (answer := self._hear())["m"] != "done":
+            if answer["m"] != "pong":
+                yield answer
+        if "error" in answer:
+            raise SystemExit(f"agent_copy: {answer}")
+
+    def _hear(self) -> agent.Message:
+        while not self._heard:
+            try:
+                piece = self._link.recv(1 << 18)
+            except TimeoutError:
+                self._link.sendall(agent.encode({"m": "ping", "id": 0}))
+                continue
+            if not piece:
+                raise SystemExit("agent_copy: the agent is gone")
+            self._heard += self._lines.feed(piece)
+        return self._heard.pop(0)
+
+
+def serve(source: Path, into: Path) -> None:
+    """The agent, on the line that is its standard input, until that ends; then its peak memory in MiB, on stdout."""
+    agent.tame()
+    place = agent.Place(str(into), str(source.parent), "step-", str(into))
+    try:
+        agent.serve(socket.socket(fileno=0), agent.Lines(), [], place)
+    finally:
+        status = Path("/proc/self/status").read_text()  # getrusage() counts what its parent had before the exec, too
+        print(round(int(status.partition("VmHWM:")[2].split()[0]) / 1024))
+
+
+def copy(asker: Asker, name: str) -> float:
+    """Seconds that its copies take."""
+    from outlast.sidecar import transfer
+    from outlast.sidecar.judge import Part
+
+    for _ in asker.ask(m="look", above=-1):
+        pass
+    told = asker.ask(m="link", name=name, key=f"{name}.1")
+    rows = [row for answer in told for row in answer["files"]]
+    files = {path: Part("here", size, mtime_ns) for path, size, mtime_ns in rows}
+    whole = transfer.Transfer(name, 1, f"{name}.1", ".incoming", files, 0.0)
+    question = {"m": "copy", "name": name, "key": whole.key, "into": whole.into, "rate": 0}
+    question["hash"] = "xxh3_128" if disk.has_xxh3() else "blake2b"
+    begun = time.monotonic()
+    while left := whole.left():
+        share = [[path, files[path].size, files[path].mtime_ns] for path in transfer.share(whole, left["here"])]
+        for answer in asker.ask(**question, files=share):
+            for path, _, digest in answer["files"]:
+                whole.has(path, digest)
+    return time.monotonic() - begun
 
 
 def main(source: Path, into: Path) -> None:
     """Copy the checkpoint SOURCE to the folder INTO."""
-    agent.tame()
-    said: Queue[agent.Message] = Queue()
-    name = source.name
-    listed, _ = disk.listing(str(source.parent), name)
-    files = {path: Part("here", size, mtime_ns) for path, size, mtime_ns in listed}
-    whole = transfer.Transfer(name, 1, f"{name}.1", ".incoming", files, 0.0)
-    at_work = agent.Agent(agent.Place(str(into), str(source.parent), "step-", str(into)), said.put)
-    begun = time.monotonic()
-    while left := whole.left():
-        share = transfer.share(whole, left["here"])
-        rows = [[path, files[path].size, files[path].mtime_ns] for path in share]
-        question = {"m": "copy", "id": 1, "name": name, "key": "none", "into": ".incoming", "files": rows}
-        at_work.take({**question, "hash": "xxh3_128" if disk.has_xxh3() else "blake2b", "rate": 0})
-        while (answer := said.get())["m"] != "done":
-            for path, _, digest in answer["files"]:
-                whole.has(path, digest)
-        if "error" in answer:
-            raise SystemExit(f"agent_copy: {answer}")
-    seconds = time.monotonic() - begun
-    print(f"{seconds:.3f} {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f}")
+    os.nice(19)
+    ours, theirs = socket.socketpair()
+    words = [sys.executable, __file__, str(source), str(into), "agent"]
+    child = subprocess.Popen(words, stdin=theirs, stdout=subprocess.PIPE, text=True)
+    theirs.close()
+    seconds = copy(Asker(ours), source.name)
+    ours.close()
+    print(f"{seconds:.3f} {child.communicate()[0]}", end="")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    (serve if sys.argv[3:] else main)(Path(sys.argv[1]), Path(sys.argv[2]))

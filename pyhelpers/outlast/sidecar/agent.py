@@ -24,7 +24,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 if __name__ == "__main__":  # -I has left out the folder that holds outlast
     sys.path.insert(0, os.path.abspath(__file__).rsplit(os.sep, 3)[0])
@@ -173,9 +173,17 @@ class Agent:
             except OSError:
                 return
 
-    def _batches(self, kind: str, message: Message, rows: List[Any], **more: Any) -> None:
-        for start in range(0, max(1, len(rows)), BATCH):
-            self._send(dict(more, m=kind, id=message["id"], start=start, files=rows[start : start + BATCH]))
+    def _batches(self, kind: str, message: Message, rows: Iterable[Any], **more: Any) -> None:
+        """Send the rows so many at a time, the first time even none; they are made meanwhile."""
+        start = 0
+        page: List[Any] = []
+        for row in rows:
+            if len(page) == BATCH:
+                self._send(dict(more, m=kind, id=message["id"], start=start, files=page))
+                start += BATCH
+                page = []
+            page.append(row)
+        self._send(dict(more, m=kind, id=message["id"], start=start, files=page))
 
     # Each of the following answers a message of its name.
 
@@ -187,17 +195,20 @@ class Agent:
                 continue
             if os.path.lexists(os.path.join(self.place.checkpoints, name, disk.MANIFEST)):
                 continue  # arrange.py's: durable, and with links to a file system that may hang
+            found = disk.Listing(self.place.checkpoints, name)
+            began_s = time.time()  # what changes while it is listed has not been at rest since
             try:
-                files, newest = disk.listing(self.place.checkpoints, name)
+                for _ in found:
+                    pass
+                if found.count and self._sent.pop(name, None) != found.sign:
+                    began_s = time.time()
+                    self._batches("files", message, found, name=name)
             except FileNotFoundError:
                 continue
-            if not files:
+            if not found.count:
                 continue  # a folder only: there is nothing to copy yet
-            sign = hash(tuple(files))
-            if self._sent.get(name) != sign:
-                self._batches("files", message, files, name=name)
-                self._sent[name] = sign
-            seen.append([name, step, max(0.0, time.time() - newest / 1e9)])
+            self._sent[name] = found.sign
+            seen.append([name, step, max(0.0, began_s - found.newest / 1e9)])
         self._sent = {name: sign for name, sign in self._sent.items() if name in {row[0] for row in seen}}
         if not os.path.isdir(self.place.local):
             os._exit(0)
@@ -207,17 +218,18 @@ class Agent:
         name, key = message["name"], message["key"]
         if not (disk.is_inside(name) and disk.is_inside(key) and "/" not in name + key):
             raise WireError("a name")
-        files, _ = disk.listing(self.place.checkpoints, name)
-        top = os.path.join(self.place.aside, key)
-        for path, _, _ in files:
-            origin, aside = self.place.origin(name, path), os.path.join(top, path)
+        self._batches("files", message, self._links(name, os.path.join(self.place.aside, key)), name=name)
+
+    def _links(self, name: str, top: str) -> Iterator[disk.File]:
+        """The files of a checkpoint, each linked aside when it is told of."""
+        for file in disk.Listing(self.place.checkpoints, name):
             try:
-                disk.link(origin, aside)
+                disk.link(self.place.origin(name, file[0]), os.path.join(top, file[0]))
             except OSError as err:
                 if err.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EMLINK, errno.EPERM, errno.EXDEV):
                     raise
                 # No room even for links: then it is copied from where it is, as long as nobody prunes it.
-        self._batches("files", message, files, name=name)
+            yield file
 
     def _gate(self, message: Message, count: int) -> None:
         with self._gate_lock:

@@ -43,38 +43,53 @@ def step_of(name: str, prefix: str) -> int:
     return int(digits) if digits else -1
 
 
-def listing(root: str, name: str) -> Tuple[List[File], int]:
-    """The regular files of a checkpoint, sorted, and when anything in it changed last (ns).
+class Listing:
+    """The regular files of a checkpoint, one at a time, in no order: there may be 100,000, and nobody holds them all.
 
     A checkpoint that is a file has itself as its only file. A link to a file counts as that file; one to a folder as
-    nothing.
+    nothing. Behind the last one: how many (`count`), when anything in it changed last in ns (`newest`), and a number
+    that another listing has only with the same files (`sign`). On the way it raises OSError.
     """
-    top = os.path.join(root, name)
-    info = os.lstat(top)
-    if stat.S_ISLNK(info.st_mode):
-        return [], 0
-    if not stat.S_ISDIR(info.st_mode):
-        return [(name, info.st_size, info.st_mtime_ns)], info.st_mtime_ns
-    files: List[File] = []
-    newest = info.st_mtime_ns
-    waiting = [""]
-    while waiting:
-        folder = waiting.pop()
-        with os.scandir(os.path.join(top, folder)) as entries:
-            for entry in entries:
-                if not folder and entry.name in LEFT_OUT:
-                    continue
-                path = folder + entry.name
-                try:
-                    info = entry.stat()
-                except FileNotFoundError:
-                    continue  # a link to nothing, or just removed
-                newest = max(newest, entry.stat(follow_symlinks=False).st_mtime_ns)
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(path + "/")
-                elif stat.S_ISREG(info.st_mode):
-                    files.append((path, info.st_size, info.st_mtime_ns))
-    return sorted(files), newest
+
+    def __init__(self, root: str, name: str) -> None:
+        self._root = root
+        self._name = name
+        self.count = self.newest = self.sign = 0
+
+    def __iter__(self) -> Iterator[File]:
+        self.count = self.newest = self.sign = 0
+        for path, size, mtime_ns in self._files():
+            self.count += 1
+            # A sum, as the order may change; of texts, as Python's hash of numbers is no hash.
+            self.sign = (self.sign + hash("{}/{}/{}".format(path, size, mtime_ns))) & 0xFFFFFFFFFFFFFFFF
+            yield path, size, mtime_ns
+
+    def _files(self) -> Iterator[File]:
+        top = os.path.join(self._root, self._name)
+        info = os.lstat(top)
+        if stat.S_ISLNK(info.st_mode):
+            return
+        self.newest = info.st_mtime_ns
+        if not stat.S_ISDIR(info.st_mode):
+            yield self._name, info.st_size, info.st_mtime_ns
+            return
+        waiting = [""]
+        while waiting:
+            folder = waiting.pop()
+            with os.scandir(os.path.join(top, folder)) as entries:
+                for entry in entries:
+                    if not folder and entry.name in LEFT_OUT:
+                        continue
+                    path = folder + entry.name
+                    try:
+                        info = entry.stat()
+                        self.newest = max(self.newest, entry.stat(follow_symlinks=False).st_mtime_ns)
+                    except FileNotFoundError:
+                        continue  # a link to nothing, or just removed
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(path + "/")
+                    elif stat.S_ISREG(info.st_mode):
+                        yield path, info.st_size, info.st_mtime_ns
 
 
 def checkpoints(root: str, prefix: str) -> Iterator[Tuple[str, int]]:
