@@ -120,7 +120,7 @@ def test_hf_is_whole_with_the_random_state_of_each_rank_on_its_node() -> None:
     whole = verdict(both, rules, CRASHED, name="checkpoint-20", **files)
     assert whole.whole
     assert whole.facts is not None
-    assert (whole.facts.found.format.NAME, whole.facts.world_size, whole.facts.loss) == ("hf", 2, 2.5)
+    assert (whole.facts.format.NAME, whole.facts.world_size, whole.facts.loss) == ("hf", 2, 2.5)
     alone = verdict({"a": first}, rules, CRASHED, name="checkpoint-20", **files)
     assert alone.missing == ("rng_state_1.pth (rank 1 on b) is missing",)
     files["rng_state_1__pth"] = archive()[:-1]

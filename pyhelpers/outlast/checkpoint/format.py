@@ -53,7 +53,7 @@ class Scene:
     ranks_per_node: int = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Need:
     """A file that belongs to a checkpoint: whose it is (`rank 3`, `node 0`; empty: not known), and its size."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 LEFT_OUT = ("MANIFEST.json", "MANIFEST.json.new")  # outlast's own
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class File:
     """A file as one host has it. `path` is relative to the folder of checkpoints; an empty folder's ends with /."""
 
@@ -41,6 +41,7 @@ class Snapshot:
     beside: Mapping[str, Mapping[str, File]]
     is_file: bool = False
     is_wrapped: bool = False  # a file that lies in a folder of its name, as durable ones do
+    newest: float | None = None  # what changed() says, where it is known
 
     def paths(self) -> list[str]:
         """The files inside, sorted, each once."""
@@ -52,6 +53,8 @@ class Snapshot:
 
     def changed(self) -> float:
         """When a file of it last changed on any host; 0 where there is none."""
+        if self.newest is not None:
+            return self.newest
         return max((file.mtime for hosts in self.files.values() for file in hosts.values()), default=0.0)
 
     def sizes(self, inside: str) -> set[int]:

@@ -22,7 +22,7 @@ class ManifestError(ValueError):
     """No manifest, or none that holds together; the message says why."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Item:
     """A file of the checkpoint; `hash` is empty where none was made."""
 

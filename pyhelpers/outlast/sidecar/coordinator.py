@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from outlast.checkpoint import manifest
@@ -207,11 +208,10 @@ class Coordinator:
 
     def _commit(self, transfer: Transfer) -> None:
         s = self.settings
-        items = tuple(Item(path, part.size, transfer.copied[path]) for path, part in transfer.files.items())
         commit, dirty = self.state.sources()
         paper = Manifest(
             step=transfer.step,
-            list=items,
+            list=(),
             run=s.run,
             job=s.job,
             restart=s.restart,
@@ -228,11 +228,13 @@ class Coordinator:
             dirty=dirty,
             parent=self.state.parent(),
         )
-        text, sizes = manifest.render(paper), {item.path: item.bytes for item in items}
 
         def call() -> None:
+            # Here, as a child gives its memory back: there may be 100,000 files.
+            items = tuple(Item(path, part.size, transfer.copied[path]) for path, part in transfer.files.items())
+            text, sizes = manifest.render(replace(paper, list=items)), {item.path: item.bytes for item in items}
             publish.commit(s.durable, transfer.into, transfer.name, text, sizes, s.lease, s.generation)
-            # Here, and not by the coordinator: it may be killed before it hears of it.
+            # Nor this by the coordinator: it may be killed before it hears of it.
             self.state.write("durable_step", f"{transfer.step}\n")
 
         self.is_committing = True

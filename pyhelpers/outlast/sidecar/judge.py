@@ -5,14 +5,13 @@ What is added here is only who can still be heard: a node without an agent may h
 
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from outlast.checkpoint import format as forms
 from outlast.checkpoint import known
-from outlast.checkpoint.format import Look, Scene, Wanted
-from outlast.checkpoint.known import Found
+from outlast.checkpoint.format import Format, Look, Scene, Wanted
 from outlast.checkpoint.listing import File, Snapshot
 from outlast.sidecar.settings import Ranks
 
@@ -62,7 +61,8 @@ class Rules:
 class Facts:
     """What a checkpoint is and must hold, as far as its files tell; it holds until one of them changes."""
 
-    found: Found
+    step: int
+    format: Format
     wanted: Wanted
     world_size: int | None
     loss: float | None
@@ -94,20 +94,49 @@ def scene(rules: Rules, ranks: Ranks, now: float) -> Scene:
     return Scene(now, rules.quiet_s, writer, ranks.ended_s, world, rules.complete, *hosts)
 
 
+class _Copies(Mapping[str, Mapping[str, File]]):
+    """A checkpoint's files over all hosts, each made when it is asked for: there may be 100,000."""
+
+    def __init__(self, name: str, entries: Mapping[str, Entry]) -> None:
+        self._name = name
+        self._entries = entries
+        # Its folders have times, too: of what was removed or moved in.
+        self._hosts: dict[str, list[str]] = {"/": list(entries)}
+        for host, entry in entries.items():
+            alone = [host]
+            for path in entry.files:
+                there = self._hosts.setdefault(path, alone)
+                if there is not alone:
+                    self._hosts[path] = [*there, host]
+
+    def __getitem__(self, path: str) -> Mapping[str, File]:
+        return {host: self._file(path, self._entries[host]) for host in self._hosts[path]}
+
+    def _file(self, path: str, entry: Entry) -> File:
+        if path == "/":
+            return File(f"{self._name}/", 0, entry.changed_s)
+        size, mtime_ns = entry.files[path]
+        return File(f"{self._name}/{path}", size, min(mtime_ns / 1e9, entry.changed_s))
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._hosts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._hosts)
+
+    def __len__(self) -> int:
+        return len(self._hosts)
+
+
 def snapshot(name: str, entries: Mapping[str, Entry], beside: Mapping[str, Files]) -> Snapshot:
     """A checkpoint over all hosts; `beside` are the plain files around it, by host."""
-    files: dict[str, dict[str, File]] = {}
-    for host, entry in entries.items():
-        # Its folders have times, too: of what was removed or moved in.
-        files.setdefault("/", {})[host] = File(f"{name}/", 0, entry.changed_s)
-        for path, (size, mtime_ns) in entry.files.items():
-            files.setdefault(path, {})[host] = File(f"{name}/{path}", size, min(mtime_ns / 1e9, entry.changed_s))
     around: dict[str, dict[str, File]] = {}
     for host, plain in beside.items():
         for path, (size, mtime_ns) in plain.items():
             around.setdefault(path, {})[host] = File(path, size, mtime_ns / 1e9)
     is_file = all(entry.files.keys() == {name} for entry in entries.values())
-    return Snapshot(name, files, around, is_file)
+    newest_s = max(entry.changed_s for entry in entries.values())
+    return Snapshot(name, _Copies(name, entries), around, is_file, newest=newest_s)
 
 
 def place(
@@ -133,7 +162,7 @@ def facts(there: Snapshot, prefix: str, look: Look, around: Scene) -> Facts | No
         return None
     wanted = found.format.wanted(there, look, around)
     world = found.format.world(there, look) or around.world
-    return Facts(found, wanted, world, found.format.loss(there, look))
+    return Facts(found.step, found.format, wanted, world, found.format.loss(there, look))
 
 
 def judge(
@@ -155,9 +184,9 @@ def judge(
         if rules.sharded and silent & late:
             missing = missing or tuple(f"{host} is gone" for host in sorted(silent & late))
         if not missing:
-            return Verdict(there.name, of.found.step, not silent - late, False, files, (), differ, of)
+            return Verdict(there.name, of.step, not silent - late, False, files, (), differ, of)
     over = around.writer != "running" and not absent - late  # nobody is left who could still have what is missing
-    return Verdict(there.name, of.found.step, False, over, files, missing, differ, of)
+    return Verdict(there.name, of.step, False, over, files, missing, differ, of)
 
 
 def union(entries: Mapping[str, Entry], hosts: tuple[str, ...]) -> tuple[dict[str, Part], tuple[str, ...]]:

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 
 from outlast.checkpoint import trash
@@ -38,32 +38,30 @@ def check_lease(lease: Path, generation: str) -> None:
         raise LeaseLostError(f"lease {generation} is not the newest any more")
 
 
-def _walk(top: Path) -> Iterator[tuple[str, int, Path]]:
-    for folder, _, names in os.walk(top, onerror=_raise):
-        for name in names:
-            path = Path(folder, name)
-            yield str(path.relative_to(top)), path.lstat().st_size, path
-
-
 def _raise(err: OSError) -> None:
     raise err
 
 
-def settle_files(top: Path, sizes: dict[str, int]) -> None:
+def settle_files(top: Path, sizes: Mapping[str, int]) -> None:
     """Remove what does not belong there. Raises: TornError: a file is missing or has another size; OSError."""
-    found = set()
-    for name, size, path in list(_walk(top)):
-        if name not in sizes:
-            path.unlink()
-        elif size != sizes[name]:
-            raise TornError(f"{name} has {size} bytes of {sizes[name]}")
-        else:
-            found.add(name)
-    if lacking := sorted(sizes.keys() - found):
-        raise TornError(f"{lacking[0]} is missing")
+    missing = set(sizes)
+    for folder, _, names in os.walk(top, onerror=_raise):
+        below = "" if folder == str(top) else f"{os.path.relpath(folder, top)}/"
+        for name in names:
+            path, size = below + name, os.lstat(os.path.join(folder, name)).st_size
+            if path not in sizes:
+                os.unlink(os.path.join(folder, name))
+            elif size != sizes[path]:
+                raise TornError(f"{path} has {size} bytes of {sizes[path]}")
+            else:
+                missing.discard(path)
+    if missing:
+        raise TornError(f"{min(missing)} is missing")
 
 
-def commit(durable: Path, into: str, name: str, text: str, sizes: dict[str, int], lease: Path, generation: str) -> None:
+def commit(
+    durable: Path, into: str, name: str, text: str, sizes: Mapping[str, int], lease: Path, generation: str
+) -> None:
     """Publish what lies in `into` under `name`. The lease is looked at last.
 
     Raises: LeaseLostError, TornError, OSError: nothing is published then, except when only the last flush failed.

@@ -7,7 +7,7 @@ from outlast.checkpoint.format import Scene
 from outlast.checkpoint.listing import Snapshot
 from outlast.sidecar import disk, judge
 from outlast.sidecar.crew import Crew, View
-from outlast.sidecar.judge import Entry, Facts, Files, Part, Rules, Verdict
+from outlast.sidecar.judge import Entry, Facts, Files, Rules, Verdict
 from outlast.sidecar.pages import Pages, Reading
 from outlast.sidecar.settings import Ranks, Settings, State
 from outlast.sidecar.transfer import Journal
@@ -65,23 +65,24 @@ class Survey:
         for host, view in self._views().items():
             for name, entry in view.entries.items():
                 found.setdefault(name, {})[host] = entry
-        for key, files in self._journal.files.items():
-            name, _, attempt = key.rpartition(".")
-            if attempt == str(self.attempt):
-                self._remember(found, name, files)
+        for key, hosts in self._journal.hosts.items():
+            _, _, attempt = key.rpartition(".")
+            unseen = {host for host in hosts if host not in self._crew.views or not self._crew.views[host].looked_s}
+            if unseen and attempt == str(self.attempt):
+                self._remember(found, key, unseen)
         return found
 
     def _views(self) -> dict[str, View]:
         hosts = self._state.attempt()[1] or self._settings.hosts
         return {host: self._crew.views[host] for host in hosts if host in self._crew.views}
 
-    def _remember(self, found: dict[str, dict[str, Entry]], name: str, files: dict[str, tuple[Part, str]]) -> None:
+    def _remember(self, found: dict[str, dict[str, Entry]], key: str, hosts: set[str]) -> None:
+        name, _, _ = key.rpartition(".")
         step = disk.step_of(name, self._settings.prefix)
-        for path, (part, _) in files.items():
-            if part.host in self._crew.views and self._crew.views[part.host].looked_s:
-                continue
-            entry = found.setdefault(name, {}).setdefault(part.host, Entry(step, {}, 1e9, time.time()))
-            entry.files[path] = (part.size, part.mtime_ns)
+        for path, part, _ in self._journal.read(key):
+            if part.host in hosts:
+                entry = found.setdefault(name, {}).setdefault(part.host, Entry(step, {}, 1e9, time.time()))
+                entry.files[path] = (part.size, part.mtime_ns)
 
     def is_fresh(self, ranks: Ranks) -> bool:
         """Has every agent that is there looked since the ranks ended?"""

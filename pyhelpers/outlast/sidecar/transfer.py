@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,25 +20,37 @@ Warn = Callable[[str, str], None]  # kind, text
 
 
 class Journal:
-    """The files that are copied, on this node's disk: a coordinator that is started again goes on from there."""
+    """The files that are copied, on this node's disk: a coordinator that is started again goes on from there.
+
+    In memory are only the hosts whose files they are: there may be 100,000 files.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.files: dict[str, dict[str, tuple[Part, str]]] = {}
+        self.hosts: dict[str, set[str]] = {}  # by checkpoint
+        for key, _, part, _ in self._rows():
+            self.hosts.setdefault(key, set()).add(part.host)
+
+    def _rows(self) -> Iterator[tuple[str, str, Part, str]]:
         try:
-            lines = path.read_text().splitlines()
+            with self._path.open() as file:
+                for line in file:
+                    try:
+                        key, path, host, size, mtime_ns, digest = json.loads(line)
+                    except ValueError:
+                        continue  # torn
+                    yield key, path, Part(host, int(size), int(mtime_ns)), digest
         except OSError:
-            lines = []
-        for line in lines:
-            try:
-                key, file, host, size, mtime_ns, digest = json.loads(line)
-            except ValueError:
-                continue  # torn
-            self.files.setdefault(key, {})[file] = (Part(host, int(size), int(mtime_ns)), digest)
+            pass  # none yet, or out of reach: then it is compared again
+
+    def read(self, key: str) -> Iterator[tuple[str, Part, str]]:
+        """Path, part and hash of the files of a checkpoint; of those with the same path the last one counts."""
+        if key in self.hosts:
+            yield from ((path, part, digest) for row, path, part, digest in self._rows() if row == key)
 
     def add(self, key: str, files: Mapping[str, tuple[Part, str]]) -> None:
         """These files are copied, and on their disk."""
-        self.files.setdefault(key, {}).update(files)
+        self.hosts.setdefault(key, set()).update(part.host for part, _ in files.values())
         rows = ([key, path, part.host, part.size, part.mtime_ns, digest] for path, (part, digest) in files.items())
         try:
             with self._path.open("a") as file:
@@ -48,21 +60,21 @@ class Journal:
 
     def drop(self, key: str) -> None:
         """Leave out this checkpoint."""
-        self.forget(set(self.files) - {key})
+        self.forget(set(self.hosts) - {key})
 
     def forget(self, keep: set[str]) -> None:
         """Leave out all checkpoints but these."""
-        if self.files.keys() <= keep:
+        if self.hosts.keys() <= keep:
             return
-        self.files = {key: files for key, files in self.files.items() if key in keep}
-        rows = [
-            [key, path, part.host, part.size, part.mtime_ns, digest]
-            for key, files in self.files.items()
-            for path, (part, digest) in files.items()
-        ]
+        self.hosts = {key: hosts for key, hosts in self.hosts.items() if key in keep}
+        starts = tuple(json.dumps([key])[:-1] + "," for key in self.hosts)
+        new = self._path.with_name(f"{self._path.name}.new")
         try:
-            self._path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+            with self._path.open() as old, new.open("w") as file:
+                file.writelines(line for line in old if line.startswith(starts))
+            new.replace(self._path)
         except OSError:
+            new.unlink(missing_ok=True)
             self._path.unlink(missing_ok=True)
 
 
@@ -99,32 +111,38 @@ class Transfer:
     def forget(self) -> None:
         """Nothing of it is copied, as far as anybody knows."""
         self.copied = {}
-        self._left: dict[str, dict[str, None]] = {}
+        self._left: dict[str, dict[str, str]] = {host: dict(zip(p, p, strict=True)) for host, p in self.paths.items()}
         self._left_bytes = self.bytes
-        for path, part in self.files.items():
-            self._left.setdefault(part.host, {})[path] = None
 
     def has(self, path: str, digest: str) -> None:
         """This file is copied."""
         part = self.files[path]
         if path not in self.copied:
             self._left_bytes -= part.size
-            del self._left[part.host][path]
+            path = self._left[part.host].pop(path)  # the same letters, and no second copy of them in memory
             if not self._left[part.host]:
                 del self._left[part.host]
         self.copied[path] = digest
 
     @cached_property
-    def hosts(self) -> set[str]:
+    def paths(self) -> dict[str, list[str]]:
+        """What it needs of each host."""
+        found: dict[str, list[str]] = {}
+        for path, part in self.files.items():
+            found.setdefault(part.host, []).append(path)
+        return found
+
+    @property
+    def hosts(self) -> Set[str]:
         """Who has files that it needs."""
-        return {part.host for part in self.files.values()}
+        return self.paths.keys()
 
     @cached_property
     def bytes(self) -> int:
         """Of all of it."""
         return sum(part.size for part in self.files.values())
 
-    def left(self) -> Mapping[str, Mapping[str, None]]:
+    def left(self) -> Mapping[str, Collection[str]]:
         """The paths that have still to be copied, by host."""
         return self._left
 
@@ -145,18 +163,22 @@ def begin(verdict: Verdict, attempt: int, generation: str, journal: Journal, alg
         verdict.step,
         key,
         f".incoming-{verdict.name}.{generation}.{attempt}",
-        dict(verdict.files),
+        verdict.files,
         time.time(),
         algorithm,
     )
     if verdict.facts is not None:
-        transfer.format = verdict.facts.found.format.NAME
+        transfer.format = verdict.facts.format.NAME
         transfer.world_size, transfer.loss = verdict.facts.world_size, verdict.facts.loss
-    for path, (part, digest) in journal.files.get(key, {}).items():
-        told, _, text = digest.partition(":")
+    copied: dict[str, str] = {}
+    for path, part, digest in journal.read(key):
         if transfer.files.get(path) == part:
-            transfer.algorithm = told  # of all, as they were chosen when the first was copied
-            transfer.has(path, text)
+            # One of all, as it was chosen when the first was copied.
+            transfer.algorithm, _, copied[path] = digest.partition(":")
+        else:
+            copied.pop(path, None)  # another was copied over it
+    for path, digest in copied.items():
+        transfer.has(path, digest)
     return transfer
 
 
@@ -173,15 +195,18 @@ class Mover:
     def link(self, transfer: Transfer) -> None:
         """Link it aside wherever it lies: trainers prune."""
         for host in transfer.hosts & self._crew.present() - transfer.linked - transfer.linking:
-            found: dict[str, Part] = {}
+            missing = set(transfer.paths[host])  # as it was when it was found whole
 
-            def rows(host: str, message: Message, found: dict[str, Part] = found) -> None:
-                found.update({row[0]: Part(host, int(row[1]), int(row[2])) for row in message["files"]})
+            def rows(host: str, message: Message, missing: set[str] = missing) -> None:
+                for path, size, mtime_ns in message["files"]:
+                    if transfer.files.get(path) == Part(host, int(size), int(mtime_ns)):
+                        missing.discard(path)
 
-            def end(host: str, message: Message, found: dict[str, Part] = found) -> None:
+            def end(host: str, message: Message, missing: set[str] = missing) -> None:
                 transfer.linking.discard(host)
                 if "error" not in message:
-                    self._linked(transfer, host, found)
+                    transfer.withdrawn |= bool(missing)  # somebody removes it, or writes it anew
+                    transfer.linked.add(host)
                 elif message["error"] in ("ENOENT", "changed"):
                     transfer.withdrawn = True
                 elif message["error"] != "gone":
@@ -189,14 +214,6 @@ class Mover:
 
             transfer.linking.add(host)
             self._crew.ask(host, {"m": "link", "name": transfer.name, "key": transfer.key}, end, rows)
-
-    @staticmethod
-    def _linked(transfer: Transfer, host: str, found: dict[str, Part]) -> None:
-        """It is that very checkpoint, or else somebody removes it or writes it anew."""
-        for path, part in transfer.files.items():
-            if part.host == host and found.get(path) != part:
-                transfer.withdrawn = True
-        transfer.linked.add(host)
 
     def copy(self, transfer: Transfer) -> None:
         """Let those who may write go on with it."""
