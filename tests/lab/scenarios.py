@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,11 @@ def why_not(item: pytest.Item) -> str:
     """Why a scenario has no meaning on its scheduler; empty: it has one."""
     marker = item.get_closest_marker("only")
     return str(marker.args[1]) if marker and marker.args[0] != scheduler_of(item) else ""
+
+
+def extra(value: object) -> Any:
+    """A value of a scenario's parameter that is played by hand only."""
+    return pytest.param(value, marks=pytest.mark.extra)
 
 
 def is_by_hand(item: pytest.Item) -> bool:

@@ -6,16 +6,24 @@ from typing import Any
 
 import pytest
 from harness import Lab, wait_for
+from scenarios import extra
 
 LONGER = ("--set", "progress.target_step=400")
 
 
-def slurms(form: str) -> Any:
-    return pytest.param(form, marks=pytest.mark.only("slurm", "PBS knows no steps, and signals all of the first host"))
+EXTRA = pytest.mark.extra
+
+
+def slurms(form: str, *marks: Any) -> Any:
+    why = "PBS knows no steps, and signals all of the first host"
+    return pytest.param(form, marks=[pytest.mark.only("slurm", why), *marks])
 
 
 # A person's word to the job, or to a part of it (Lab.end).
-FORMS = ["default", "root", "signal", slurms("batch"), slurms("full"), slurms("step"), slurms("step-signal")]
+FORMS = [
+    *("default", extra("root"), extra("signal")),
+    *(slurms("batch", EXTRA), slurms("full"), slurms("step", EXTRA), slurms("step-signal")),
+]
 
 
 def assert_over(lab: Lab, job: str) -> None:
@@ -45,7 +53,7 @@ def test_scancel_while_training(lab: Lab, form: str) -> None:
     assert "outlast resume" in lab.log(job)
 
 
-@pytest.mark.parametrize("form", ["default", slurms("batch"), slurms("step-signal")])
+@pytest.mark.parametrize("form", ["default", slurms("batch", EXTRA), slurms("step-signal")])
 def test_scancel_while_training_takes_the_insurance_along(lab: Lab, form: str) -> None:
     lab.render(*LONGER, "--set", "successor=launch")
     job = lab.submit()
@@ -86,7 +94,7 @@ def test_scancel_in_a_save_leaves_no_torn_checkpoint(lab: Lab) -> None:
     assert lab.durable_steps() == [20]
 
 
-@pytest.mark.parametrize("successor", ["end", "launch"])
+@pytest.mark.parametrize("successor", ["end", extra("launch")])
 def test_scancel_of_a_deaf_trainer_is_recorded_before_the_kill(lab: Lab, successor: str) -> None:
     lab.faults({"kind": "ignore_signals", "step": 5})
     lab.render(*LONGER, "--set", f"successor={successor}")

@@ -40,6 +40,7 @@ def test_a_segmentation_fault_of_one_rank_is_told_from_its_peers_deaths(lab: Lab
     lab.assert_resumed()
 
 
+@pytest.mark.seldom
 def test_a_rank_that_stays_after_another_died_does_not_keep_the_job(lab: Lab) -> None:
     lab.faults(
         {"kind": "kill", "rank": 3, "step": 50, "once": "crashed"},
@@ -107,6 +108,7 @@ def test_an_exit_with_0_long_before_the_target_is_held(lab: Lab) -> None:
     assert lab.successors(job) == []
 
 
+@pytest.mark.seldom
 def test_a_command_that_is_not_there_stops_the_run(lab: Lab) -> None:
     lab.render("--set", "command=pithon -u train.py {resume}")
     job = lab.submit()

@@ -36,6 +36,7 @@ def test_a_run_starts_from_a_checkpoint_of_another_one(lab: Lab) -> None:
     assert manifest["parent"] == f"{old}/checkpoints/checkpoint-60"
 
 
+@pytest.mark.seldom
 def test_variables_of_the_first_job_and_of_its_shell_are_not_in_the_second(lab: Lab) -> None:
     lab.write(
         "train.py",

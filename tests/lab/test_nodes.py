@@ -6,6 +6,7 @@ import time
 
 import pytest
 from harness import Lab, wait_for
+from scenarios import extra
 
 LONGER = ("--set", "progress.target_step=500")
 
@@ -32,7 +33,7 @@ def test_a_host_dies_and_slurm_requeues_the_job_once(lab: Lab, number: int) -> N
 
 
 @pytest.mark.seldom
-@pytest.mark.parametrize("number", [0, 1], ids=["batch-host", "worker"])
+@pytest.mark.parametrize("number", [extra(0), 1], ids=["batch-host", "worker"])
 def test_a_host_dies_and_the_insurance_goes_on_without_it(lab: Lab, number: int) -> None:
     lab.render(*LONGER, "--set", "successor=launch")
     job = lab.submit()

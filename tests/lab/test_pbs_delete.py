@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from harness import wait_for
 from pbs_lab import HELD, PbsLab
+from scenarios import extra
 
 LONGER = ("--set", "progress.target_step=400")
 INSURED = ("--set", "successor=launch")
@@ -72,7 +73,7 @@ def test_qdel_before_the_job_has_started(pbs_lab: PbsLab) -> None:
     assert (pbs_lab.job(job)["substate"], pbs_lab.events()) == ("91", [])
 
 
-@pytest.mark.parametrize("way", ["owner", "operator"])
+@pytest.mark.parametrize("way", ["owner", extra("operator")])
 def test_qdel_of_the_parent_takes_the_insurance_along(pbs_lab: PbsLab, way: str) -> None:
     job = training(pbs_lab, *INSURED)
     child = pbs_lab.successor(job)
@@ -88,7 +89,7 @@ def test_qdel_of_the_parent_takes_the_insurance_along(pbs_lab: PbsLab, way: str)
     assert "stime" not in pbs_lab.job(child)
 
 
-@pytest.mark.parametrize("way", ["owner-force", "operator-force"])
+@pytest.mark.parametrize("way", ["owner-force", extra("operator-force")])
 def test_qdel_of_the_parent_by_force_starts_the_insurance_which_leaves(pbs_lab: PbsLab, way: str) -> None:
     job = training(pbs_lab, *INSURED)
     child = pbs_lab.successor(job)
@@ -108,7 +109,7 @@ def test_qdel_of_the_child_and_then_of_the_parent(pbs_lab: PbsLab) -> None:
     assert len(pbs_lab.successors(job)) == 1
 
 
-@pytest.mark.parametrize("first", ["child", "parent"])
+@pytest.mark.parametrize("first", ["child", extra("parent")])
 def test_qdel_of_both_in_one_command(pbs_lab: PbsLab, first: str) -> None:
     job = training(pbs_lab, *INSURED)
     child = pbs_lab.successor(job)

@@ -131,6 +131,7 @@ def test_a_controller_that_hangs_does_not_make_two_successors(lab: Lab) -> None:
     assert_never_two_at_once(lab)
 
 
+@pytest.mark.seldom
 def test_a_controller_that_never_comes_back_leaves_a_line_to_type(lab: Lab) -> None:
     sets = ["deadline.startup_s=20", "deadline.margin_s=60", "walltime_s=100", "deadline.train_at_most_s=25"]
     lab.render(*LONGER, *(word for value in sets for word in ("--set", value)))

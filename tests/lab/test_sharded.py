@@ -72,6 +72,7 @@ SLOW = ("checkpoint.bandwidth_mib_s=1", "checkpoint.max_writers=1")
 SIZE = 2_500_000
 
 
+@pytest.mark.only("pbs", "test_torch.py plays it there")
 def test_the_deadline_comes_in_mid_copy_and_the_rest_is_copied_behind_it(lab: Lab) -> None:
     render(lab, *SLOW, steps=200, every=40, size=SIZE)
     job = lab.submit()
