@@ -265,6 +265,15 @@ class Lab:
         what = " ".join([event, *(f"{key}={value}" for key, value in fields.items())])
         return wait_for(lambda: self.events(event, **fields), limit_s, f"event {what}")[0]
 
+    def wait_step(self, event: str, step: int, limit_s: float = 60) -> Event:
+        """The first such event of this step or a later one: a sidecar that is behind leaves checkpoints out."""
+        found = wait_for(
+            lambda: [e for e in self.events(event) if e["step"] >= step],
+            limit_s,
+            f"event {event} of step {step} or later",
+        )
+        return found[0]
+
     def endings(self, job: str = "") -> list[str]:
         """The classes of the `ended` events, in order."""
         return [e["class"] for e in self.events("ended", **({"job": job} if job else {}))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from harness import Lab, wait_for
+from harness import Lab
 
 TRAIN = """python3 -u train.py --output_dir {ckpt_dir} --max_steps {target_step} --save_steps 20 --logging_steps 5
   --eval_steps 20 --step_time 0.1 {resume}"""
@@ -23,9 +23,7 @@ def test_a_rank_that_stops_while_a_tracker_chats_is_a_hang_and_a_long_evaluation
     words |= {"spares": "1", "watchdog.idle_s": "10", "watchdog.eval_s": "120", "watchdog.save_s": "60"}
     lab.render(*(word for key, value in words.items() for word in ("--set", f"{key}={value}")))
     job = lab.submit()
-    wait_for(
-        lambda: any(e["step"] > 20 for e in lab.events("checkpoint_durable")), 90, "a checkpoint behind the evaluation"
-    )
+    lab.wait_step("checkpoint_durable", 40, 90)  # behind the evaluation
     assert lab.events("hang") == []
     victim = lab.host_of(job, 1)
     lab.alice("bash", "-c", STOP_RANK % 3, host=victim)

@@ -31,16 +31,16 @@ def durable(lab: Lab) -> list[int]:
 @pytest.mark.seldom
 @pytest.mark.hosts(3)
 def test_survivors_of_a_crash_go_on_from_what_they_have(lab: Lab) -> None:
-    render(lab, nodes=3, steps=160)
+    render(lab, nodes=3, steps=300)
     job = lab.submit()
-    lab.wait_event("checkpoint_durable", step=40)
+    lab.wait_step("checkpoint_durable", 40)
     lab.root(lab.host_of(job, 1), "pkill", "-KILL", "-f", "^[^ ]*python[0-9.]* -u sharded.py")
     staged = lab.wait_event("staged", job=job, attempt=2)
     assert (staged["kept"], staged["copied"], staged["linked"]) == (4, 0, 8)
     lab.finish()
     assert lab.endings() == ["crash", "done"]
     lab.assert_resumed()
-    assert durable(lab)[-1] == 160
+    assert durable(lab)[-1] == 300
 
 
 @pytest.mark.seldom

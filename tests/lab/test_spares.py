@@ -13,7 +13,7 @@ def test_a_spare_goes_on_in_the_place_of_a_dead_host_and_a_successor_when_there_
     render(lab, "spares=1", nodes=3, steps=5000)
     job = lab.submit()
     first = lab.hosts(lab.wait_event("launched", job=job))
-    lab.wait_event("checkpoint_durable", step=40)
+    lab.wait_step("checkpoint_durable", 40)
     lab.command("off", first[1])
     again = lab.wait_event("launched", lab.detected_s + 60, job=job, attempt=2)
     (swap,) = lab.events("swapped", job=job)
