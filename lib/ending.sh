@@ -119,13 +119,18 @@ _ol_ending_shared_is_full() {
     "$OUTLAST_RUN_DIR"
 }
 
-# The node that its stacks accuse (lib/suspect.sh).
+# The node that its stacks accuse (lib/suspect.sh). One that only seems to be unlike the others is a suspect (lib/ladder.sh).
 _ol_ending_suspect() {
-  local host='' reason=''
-  read -r host reason 2>/dev/null <"$OUTLAST_STATE/suspect"
+  local host='' reason='' weak='' said='' is='may be'
+  read -r host reason weak 2>/dev/null <"$OUTLAST_STATE/suspect"
   [[ -n $host ]] || return 0
-  OUTLAST_BLAME=("$host") OUTLAST_BLAME_WHY=$reason
-  OUTLAST_EVIDENCE+="; $host is unlike the others: ${reason/hang/its rank is stopped or gone}"
+  case $reason in
+    hang) said='its rank is stopped or gone' ;;
+    behind) said='the others wait for its ranks' ;;
+  esac
+  if [[ -z $weak ]]; then is=is; fi
+  OUTLAST_EVIDENCE+="; $host $is unlike the others: ${said:-$reason}"
+  [[ -n $weak ]] || OUTLAST_BLAME=("$host") OUTLAST_BLAME_WHY=$reason
 }
 
 # Those that lib/pulse.sh has found.

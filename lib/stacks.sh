@@ -11,10 +11,10 @@
 # where it is installed. NCCL's flight recorder is told to write, and its files are copied. A node has 30 s; one that does
 # not answer has that written into its file.
 #
-# Files    OUTLAST_STATE/suspect   `HOST REASON` of the node that is unlike the others, or nothing
+# Files    OUTLAST_STATE/suspect   `HOST REASON` of the node that is unlike the others (lib/suspect.sh), or nothing
 # Sets     OUTLAST_STACKS_PID
 # Reads    OUTLAST_NODE_LIST OUTLAST_TOKEN OUTLAST_STACK_SIGNAL OUTLAST_LOCAL OUTLAST_RUN_DIR
-# Needs    log, bounded, suspect
+# Needs    log, bounded, py, suspect
 # Sourcing it defines the functions above and does nothing else.
 
 # The next functions run on the nodes, where nothing else of ours is.
@@ -146,6 +146,12 @@ _ol_stacks_split() { # ALL FOLDER HOSTS
     END { for (name in file) if (!(name in said)) print "no answer" >>file[name] }' - "$1"
 }
 
+# What the flight recorders say together, if there are any.
+_ol_stacks_compare() { # FOLDER
+  # shellcheck disable=SC2016 # expanded by the child
+  ! ol_shared bash -c 'set -- "$1"/flight.*; [[ -e $1 ]]' _ "$1" || ol_py_ask 20 flight "$1" --words
+}
+
 _ol_stacks_collect() {
   local name=$OUTLAST_JOB_ID.$OUTLAST_RESTART.$OUTLAST_ATTEMPT each bytes text
   local mine=$OUTLAST_LOCAL/stacks/$name theirs=$OUTLAST_RUN_DIR/stacks/$name
@@ -158,6 +164,7 @@ _ol_stacks_collect() {
   ol_shared mkdir -p "$theirs"
   ol_sched_on_each 30 "$OUTLAST_NODE_LIST" bash -c "$text" _ "$OUTLAST_TOKEN" "$OUTLAST_STACK_SIGNAL" "$theirs" "$bytes" >"$mine/all" 2>"$mine/errors" </dev/null
   _ol_stacks_split "$mine/all" "$mine" "$OUTLAST_NODE_LIST"
+  _ol_stacks_compare "$theirs" >"$mine/flight"
   ol_suspect "$mine" "$OUTLAST_NODE_LIST" >"$OUTLAST_STATE/suspect"
   rm -f "$mine/all"
   # shellcheck disable=SC2016 # expanded by the child

@@ -352,6 +352,16 @@ END
   [ "$OUTLAST_EVIDENCE" = "no progress; n2 is unlike the others: its rank is stopped or gone" ]
 }
 
+@test "ending: a node that only seems to be unlike the others of a hang is told of, and not blamed" {
+  OUTLAST_HANG_SAYS='no progress' OUTLAST_HANG_PHASE=steps OUTLAST_BLAME=()
+  asked hang
+  echo 'n2 behind weak' >"$OUTLAST_STATE/suspect"
+  ol_verdict() { return 1; }
+  status_of ol_ending_attempt
+  [ "${#OUTLAST_BLAME[@]}" = 0 ]
+  [ "$OUTLAST_EVIDENCE" = "no progress; n2 may be unlike the others: the others wait for its ranks" ]
+}
+
 # ---- what the log says of it
 
 # The parser's answer: log_says PATTERN SCOPE PERSISTENCE ACTION CONFIDENCE TEXT [HOST...]

@@ -94,6 +94,19 @@ wait_for_peers()'
   [ "$(cat "$OUTLAST_RUN_DIR/stacks/7.0.1/flight.5")" = 'entries 1' ]
 }
 
+@test "stacks: what the flight recorders say together accuses a node, and nobody asks where there are none" {
+  OUTLAST_NODE_LIST=n1,n2
+  ol_py_ask() { echo "$*" >>"$SCHED/told" && echo 'behind 3'; }
+  ol_sched_on_each() { printf '@n1@== process 7, rank 1: train\n@n2@== process 7, rank 3: train\n'; }
+  taken
+  [ ! -s "$OUTLAST_STATE/suspect" ]
+  [ ! -s "$SCHED/told" ]
+  touch "$OUTLAST_RUN_DIR/stacks/7.0.1/flight.3"
+  taken
+  [ "$(cat "$OUTLAST_STATE/suspect")" = 'n2 behind' ]
+  told "20 flight $OUTLAST_RUN_DIR/stacks/7.0.1 --words"
+}
+
 @test "stacks: a shared file system that gives no answer leaves them on the node" {
   OUTLAST_NODE_LIST=n1
   ol_sched_on_each() { echo '@n1@ here'; }

@@ -23,6 +23,7 @@ VERBS: dict[str, str] = {
     "events": "Tell what happened to a run, one line an event.",
     "crash": "Say from its logs what ended a job, whose fault it is and what to do.",
     "classify": "Decide a recorded ending once more, and say why it was no other.",
+    "flight": "Compare the flight recorders of a hang, and say which rank is waited for.",
     "report": "Tell on one page how an attempt failed, or how the run ended, and what to do.",
     "summary": "Tell the jobs of a run in a table, one line a job.",
     "mail": "Try whether mail works, or send what waits in a run's outbox.",
