@@ -3,6 +3,7 @@
 #
 # Functions
 #   ol_badnodes_known HOST...       print `HOST REASON` of those that are bad now; 2: no answer
+#   ol_badnodes_worst HOST...       print the one of them of which the file has most to say, or nothing; 2: no answer
 #   ol_badnodes_add REASON HOST...  a strike for each; a failure is a warning. For a cancelled job nobody is written down, nor
 #                                   where so many are to blame at once that the trouble is the site's
 #   ol_badnodes_exclude             print the hosts to leave out of the next job, the worst first, a line each; none where
@@ -103,6 +104,20 @@ ol_badnodes_known() {
     _ol_badnodes_name "$host"
     [[ -z $name || -z ${why[$name]:-} ]] || printf '%s %s\n' "$host" "${why[$name]}"
   done
+}
+
+ol_badnodes_worst() {
+  local listed bad host name
+  listed=$(_ol_badnodes_now) || return 2
+  while read -r _ _ bad _; do
+    for host in "$@"; do
+      _ol_badnodes_name "$host"
+      [[ -z $name || $name != "$bad" ]] || {
+        printf '%s\n' "$host"
+        return
+      }
+    done
+  done <<<"$listed"
 }
 
 ol_badnodes_exclude() {

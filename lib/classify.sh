@@ -7,10 +7,11 @@
 #
 # Prints   row NAME      the row that was the case            not NAME: WHY     a row before it that was not
 #          class, evidence, fingerprint, blame                asks WORD         what the class asks for
+#          rung WORD: WHY   nobody is named: what is tried (lib/ladder.sh)
 #          guard NAME: COUNT of LIMIT                         then WORD         what follows; why TEXT, if a guard said so
 #          was CLASS THEN what the job had decided            note TEXT         what could not be done again
 # Reads    OUTLAST_PYTHON PYTHONPATH (to judge the log again); OUTLAST_STATE, an empty folder
-# Needs    log, bounded, deadline, checkpoint, progress, ending, verdict, decide, guard, history, record, lease, py, ledger, badnodes
+# Needs    log, bounded, deadline, checkpoint, progress, ending, verdict, decide, ladder, nodes, guard, history, record, lease, py, ledger, badnodes
 # Sourcing it defines the functions above and does nothing else.
 
 # A record may come from anybody: only names that we write are taken, and a number only if it is one (Bash would compute
@@ -58,7 +59,8 @@ _ol_classify_state() { # RECORD
   OUTLAST_LOG=$1/log OUTLAST_SAID=$1/said OL_CLASSIFY_RECORD=$1
   OUTLAST_RUN_DIR=$OUTLAST_STATE/no-run OUTLAST_VERSION=none OUTLAST_END_DATE='' OUTLAST_PARENT='' OUTLAST_STOP_REASON=''
   OUTLAST_CLASS='' OUTLAST_THEN='' OUTLAST_EVIDENCE='' OUTLAST_FINGERPRINT='' OUTLAST_LAUNCH_PID=1
-  OUTLAST_NEXT_ID='' OUTLAST_SLOTS=() OUTLAST_SWAPS_NOW=0
+  OUTLAST_NEXT_ID='' OUTLAST_SWAPS_NOW=0
+  IFS=, read -ra OUTLAST_SLOTS <<<"$OUTLAST_NODE_LIST"
 }
 
 # What asked the world outside then, answers now. Functions of ours, not commands, so that nothing else is different.
@@ -69,6 +71,7 @@ _ol_classify_stand_in() {
   ol_progress_look() { :; }
   ol_badnodes_add() { :; }
   ol_badnodes_known() { :; }
+  ol_badnodes_worst() { printf '%s\n' "$OL_CLASSIFY_WORST"; }
   ol_sched_release() { return 1; }
   ol_sched_state() { [[ -n $OUTLAST_SCHED_SAYS ]] && printf '%s\n' "$OUTLAST_SCHED_SAYS"; }
   ol_sched_down_nodes() { [[ -z $OL_CLASSIFY_BLAME ]] || printf '%s\n' "${OL_CLASSIFY_BLAME// /$'\n'}"; }
@@ -112,6 +115,7 @@ _ol_classify_print() {
   _ol_classify_told evidence "$OUTLAST_EVIDENCE"
   _ol_classify_told fingerprint "$OUTLAST_FINGERPRINT"
   _ol_classify_told blame "${OUTLAST_BLAME[*]}"
+  _ol_classify_told rung "${OUTLAST_RUNG:+$OUTLAST_RUNG: $OUTLAST_RUNG_WHY}"
   _ol_classify_told asks "$OUTLAST_ASKED_FOR"
   _ol_classify_guards
   _ol_classify_told why "${OUTLAST_WHY:-$OUTLAST_BECAUSE}"
@@ -126,6 +130,7 @@ _ol_classify_print() {
 ol_classify() {
   _ol_classify_load "$1"
   _ol_classify_state "$1"
+  OL_CLASSIFY_WORST=$OUTLAST_WORST
   _ol_classify_stand_in
   ol_verdict_reset
   OUTLAST_ENDING_ROWS=() OUTLAST_ENDING_ROW='' OL_ENDING_EARLY=0

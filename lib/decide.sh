@@ -13,7 +13,7 @@
 # Sets     OUTLAST_THEN OUTLAST_WHY OUTLAST_SWAPPED (how often nodes were swapped in this job)
 #          OUTLAST_ASKED_FOR (what the class alone asks for) OUTLAST_SHARED_FULL (0 yes, 1 no, else unknown; storage only)
 # Reads    OUTLAST_BLAME (hosts to blame for this ending), OUTLAST_BLAME_WHY (a word)
-# Needs    log, bounded, ledger, history, guard, remedy, record, successor, deadline, ending, nodes, checkpoint, courier, mail, run, lease
+# Needs    log, bounded, ledger, history, ladder, guard, remedy, record, successor, deadline, ending, nodes, checkpoint, courier, mail, run, lease
 # Sourcing it defines the functions above and does nothing else.
 
 # What it took since the last ending is lost: OUTLAST_LOST_S.
@@ -83,6 +83,7 @@ _ol_decide_whose_trouble() {
 _ol_decide_blame() {
   local host blamed=()
   OUTLAST_SWAPS_NOW=0
+  [[ ! $OUTLAST_RUNG =~ ^(move|blind)$ ]] || OUTLAST_SWAPS_NOW=1
   _ol_decide_whose_disk
   [[ $OUTLAST_CLASS =~ ^(node|unhealthy|hang|crash|storage)$ ]] || return 0
   if [[ $OUTLAST_CLASS == node && -z ${OUTLAST_BLAME[*]:-} ]]; then
@@ -142,6 +143,10 @@ _ol_decide_step() {
 
 _ol_decide_guarded() {
   [[ $OUTLAST_THEN == relaunch || $OUTLAST_THEN == submit ]] || return 0
+  if [[ $OUTLAST_RUNG == software ]]; then
+    OUTLAST_THEN=hold OUTLAST_WHY="$OUTLAST_CLASS: $OUTLAST_RUNG_WHY"
+    return
+  fi
   OUTLAST_DELAY_S=$(ol_guard_delay_s)
   [[ $OUTLAST_CLASS != storage || $OUTLAST_THEN != submit ]] || OUTLAST_DELAY_S=1800
   # A crash that follows on another is waited for; not one whose node is out of use.
@@ -170,6 +175,7 @@ _ol_decide_note() {
     action="$OUTLAST_ACTION" confidence:="$OUTLAST_CONFIDENCE" line:="$OUTLAST_VERDICT_LINE"
     text="$OUTLAST_VERDICT_TEXT" why="$OUTLAST_VERDICT_WHY" began_on="${OUTLAST_SUSPECTS[*]}")
   ((${#OUTLAST_BLAME[@]} == 0)) || judged+=(blame="${OUTLAST_BLAME[*]}" blame_why="$OUTLAST_BLAME_WHY")
+  [[ -z $OUTLAST_RUNG ]] || judged+=(rung="$OUTLAST_RUNG" rung_why="$OUTLAST_RUNG_WHY")
   ol_ledger_add ended class="$OUTLAST_CLASS" evidence="$OUTLAST_EVIDENCE" code:="${OUTLAST_LAUNCH_CODE:-}" \
     step:="${OUTLAST_STEP:-}" durable_step:="$OUTLAST_DURABLE_STEP" ran_s:="${OUTLAST_RAN_S:-0}" \
     fingerprint="${OUTLAST_FINGERPRINT:-}" margin_s:="$OUTLAST_MARGIN_S" "${judged[@]}" ${because:+because="$because"} then="$1"
@@ -226,6 +232,7 @@ _ol_decide_think() {
   OUTLAST_WHY='' OUTLAST_BECAUSE='' OUTLAST_DELAY_S=0
   [[ $OUTLAST_CLASS != cancelled ]] || OUTLAST_BLAME=() # what a cancel breaks is nobody's fault
   _ol_decide_step
+  ol_ladder_judge
   _ol_decide_blame
   OUTLAST_THEN=$(_ol_decide_by_class)
   OUTLAST_ASKED_FOR=$OUTLAST_THEN

@@ -10,7 +10,7 @@
 # G1 jobs in a row without a durable step forward; G2 the same failure at the same step; G3 rapid
 # crashes wait, doubling; G4 budgets. Each is cleared by `outlast resume RUN`.
 # Sets     OUTLAST_WHY, OUTLAST_HOLD (1: the reason is one to hold the run for, not only to leave)
-# Reads    OUTLAST_STUCK_JOBS OUTLAST_SAME_FAILURE OUTLAST_RAPID_S OUTLAST_RAPID_WAIT_S OUTLAST_MAX_JOBS
+# Reads    OUTLAST_RUNG OUTLAST_STUCK_JOBS OUTLAST_SAME_FAILURE OUTLAST_RAPID_S OUTLAST_RAPID_WAIT_S OUTLAST_MAX_JOBS
 #          OUTLAST_MAX_NODE_HOURS OUTLAST_END_DATE OUTLAST_PARENT OUTLAST_RUN_DIR
 # Needs    log, bounded, history, run, hook
 # Sourcing it defines the functions above and does nothing else.
@@ -91,7 +91,8 @@ ol_guard_may_start() {
 ol_guard_may_repeat() {
   local count durable=$1
   OUTLAST_WHY='' OUTLAST_HOLD=''
-  if [[ -n ${OUTLAST_FINGERPRINT:-} ]]; then
+  # Not of one that has just been laid to a host's charge: without that host it may be over.
+  if [[ -n ${OUTLAST_FINGERPRINT:-} && ${OUTLAST_RUNG:-} != host ]]; then
     count=$(ol_history_same "$OUTLAST_FINGERPRINT" "$OUTLAST_STEP")
     count=$((count + 1)) # and this one
     if ((count >= OUTLAST_SAME_FAILURE)); then

@@ -11,6 +11,9 @@
 #   ol_history_tried CLASS [KEY VALUE]   how many endings of this class (with this field) were gone on after, since the run
 #                               has last been further
 #   ol_history_elsewhere PRINT STEP HOSTS   other hosts than these (comma list) on which it has ended at that step, or nothing
+#   ol_history_tries PRINT      what this job has tried against it (lib/ladder.sh): `TIMES SLOT OUT FURTHER BLIND`, that is how often it
+#                               was launched again after it; which place was last moved for it and from which host (`- -`: none);
+#                               1: a step beyond it has become durable since; 1: the job has had its blind swap
 #   ol_history_rapid SEC        how many attempts in a row crashed within SEC seconds
 #   ol_history_jobs             how many jobs the run has had
 #   ol_history_node_hours       how many node hours they took, whole numbers
@@ -116,6 +119,19 @@ ol_history_elsewhere() {
       other = on[launch]
     }
     END { if (other != "") print other }' print_="$1" want="$2" hosts="$3"
+}
+
+ol_history_tries() {
+  _ol_history_awk '
+    get("job") != me || get("restart") + 0 != restart + 0 { next }
+    event == "ended" && get("fingerprint") == print_ && get("then") == "relaunch" {
+      times++
+      reached = get("step") + 0 > get("durable_step") + 0 ? get("step") + 0 : get("durable_step") + 0
+    }
+    event == "checkpoint_durable" && get("step") + 0 > reached { further = 1 }
+    event == "swapped" && get("how") == "blind" { blind = 1 }
+    event == "swapped" && get("how") != "" && get("fingerprint") == print_ { slot = get("slot"); out = get("out"); further = 0 }
+    END { print times + 0, (out == "" ? "- -" : slot " " out), further + 0, blind + 0 }' print_="$1" restart="$OUTLAST_RESTART"
 }
 
 ol_history_rapid() {

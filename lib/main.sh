@@ -7,7 +7,7 @@
 #   ol_main_attempt    one launch, from the choice of a checkpoint to the decision what follows
 #
 # Sets     OUTLAST_PARENT OUTLAST_DURABLE_AT_START OUTLAST_DURABLE_STEP OUTLAST_GENERATION_MINE OUTLAST_MARGIN_S OUTLAST_TOOL_PID
-# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, preflight, attempt, watch, ending, verdict, decide, successor, mail, py, report, hook
+# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, ladder, preflight, attempt, watch, ending, verdict, decide, successor, mail, py, report, hook
 # Sourcing it defines the functions above and does nothing else.
 
 # A frozen file system thaws, mostly. After half an hour the nodes are given back and a later job tries again.
@@ -163,10 +163,11 @@ ol_main_open() {
 }
 
 # Each node is asked before any of them is trusted with the run.
-_ol_main_preflight() {
+_ol_main_preflight() { # [again]
   local status=0
-  ol_preflight || status=$?
+  "ol_preflight${1:+_$1}" || status=$?
   if ((status == 2)); then
+    OUTLAST_CLASS=''
     ol_main_interrupted "preflight"
   elif ((status == 1)) && [[ $OUTLAST_PREFLIGHT_CLASS == held ]]; then
     ol_decide_hold "$OUTLAST_WHY"
@@ -176,6 +177,14 @@ _ol_main_preflight() {
     ol_decide
   fi
   return "$status"
+}
+
+# Where nobody is named, what the nodes say of themselves comes before any guess.
+_ol_main_look_again() {
+  local dropped=${OUTLAST_DROPPED:-}
+  [[ -n $OUTLAST_RUNG ]] || return 0
+  [[ $OUTLAST_RUNG == host ]] || _ol_main_preflight again || return
+  ol_ladder_climb "$dropped"
 }
 
 _ol_main_prepare() {
@@ -224,6 +233,7 @@ ol_main_attempt() {
       ol_main_interrupted "waiting for the next attempt"
       return
     }
+    _ol_main_look_again || return
   fi
   OUTLAST_CLASS='' OUTLAST_THEN='' OUTLAST_FINGERPRINT=''
   OUTLAST_SIGNALLED=0

@@ -12,14 +12,19 @@
 #   ol_nodes_drop REASON HOST... not used in this job any more, and blamed for REASON. Dead ones (node_down, no_answer, rebooted)
 #                                are given up to the scheduler, which would end the job for them. It writes no strike: that
 #                                is a file on the shared file system, and may take minutes
-#   ol_nodes_strike              write down the strikes that ol_nodes_drop has left
+#   ol_nodes_move SLOT FIELD...  the host of that place stands by, and a spare has its place; without a spare that was in no such
+#                                place itself it changes places with another one. The fields go to the ledger. 1: cannot
+#   ol_nodes_doubt REASON HOST   half a strike: not out of use, and the last to be picked as a spare
+#   ol_nodes_strike              write down the strikes that these have left
 #   ol_nodes_strike_aside        the same in a process of its own, while the job goes on
 #   ol_nodes_is_dropped HOST     is it out of use?
 #   ol_nodes_others              print all but the first and those that were given up, with commas between
 #   ol_nodes_is_the_sites COUNT  do so many have the same trouble at once that it is the site's, and no node's fault?
 #   ol_nodes_spares              print how many are left that do not train
+#   ol_nodes_fresh               print how many of them have not been moved out of a place
 #
 # Sets     OUTLAST_NODE_LIST (hosts of the launch, in the order of ranks) OUTLAST_WHY OUTLAST_DROPPED OUTLAST_SLOTS
+#          OUTLAST_MOVED (those that were moved out of a place)
 # Files    OUTLAST_STATE/gone   nodes that were given up, one a line: nothing is started there any more
 # Reads    OUTLAST_HOSTS OUTLAST_NODES
 # Needs    log, ledger, badnodes
@@ -60,16 +65,26 @@ _ol_nodes_by_record() { # HOST...
   ((${#bad[@]} == 0)) || printf '%s\n' "${bad[@]}"
 }
 
-# Who could take a place: all that are left and have none.
-_ol_nodes_idle() {
-  local host left who=()
+# Who could take a place: all that are left and have none. `fresh`: and were in none that was suspected; `moved`: and were.
+_ol_nodes_free() { # fresh|moved
+  local host left kind
   local -A has=()
   for host in "${OUTLAST_SLOTS[@]}"; do has[$host]=1; done
   mapfile -t left < <(_ol_nodes_left)
   for host in "${left[@]}"; do
-    [[ -n ${has[$host]:-} ]] || who+=("$host")
+    kind=fresh
+    [[ " ${OUTLAST_MOVED:-} " != *" $host "* ]] || kind=moved
+    [[ -n ${has[$host]:-} || $kind != "$1" ]] || printf '%s\n' "$host"
   done
-  _ol_nodes_by_record "${who[@]}"
+}
+
+# In the order in which they are taken. Who was only suspected may be innocent, and is better than nobody.
+_ol_nodes_idle() {
+  local kind who
+  for kind in fresh moved; do
+    mapfile -t who < <(_ol_nodes_free "$kind")
+    _ol_nodes_by_record "${who[@]}"
+  done
 }
 
 ol_nodes_pick() {
@@ -109,6 +124,26 @@ _ol_nodes_again() {
   done
 }
 
+ol_nodes_move() { # SLOT FIELD...
+  local slot=$1 out=${OUTLAST_SLOTS[$1]} in='' with=''
+  shift
+  (($(ol_nodes_fresh) == 0)) || read -r in < <(_ol_nodes_idle)
+  if [[ -n $in ]]; then
+    OUTLAST_MOVED="${OUTLAST_MOVED:-} $out"
+  else
+    with=$((${#OUTLAST_SLOTS[@]} - 1))
+    ((with != slot)) || with=$((with - 1))
+    ((with > 0)) || return 1
+    in=${OUTLAST_SLOTS[with]}
+    OUTLAST_SLOTS[with]=$out
+  fi
+  OUTLAST_SLOTS[slot]=$in
+  ol_ledger_add swapped out="$out" in="$in" slot:="$slot" "$@" ${with:+with:="$with"}
+  ol_log_info "$in takes the place of $out${with:+, which goes to place $with}"
+}
+
+ol_nodes_doubt() { OL_NODES_OWED+=("$1 $2"); } # REASON HOST
+
 ol_nodes_drop() { # REASON HOST...
   local reason=$1 host who=()
   shift
@@ -124,11 +159,13 @@ ol_nodes_drop() { # REASON HOST...
 }
 
 ol_nodes_strike() {
-  local line words owed=("${OL_NODES_OWED[@]}")
+  local line words strikes owed=("${OL_NODES_OWED[@]}")
   OL_NODES_OWED=()
   for line in "${owed[@]}"; do
     read -ra words <<<"$line"
-    ol_badnodes_add "${words[@]}"
+    strikes=1
+    [[ ${words[0]} != blind_swap ]] || strikes=0.5
+    OUTLAST_STRIKES=$strikes ol_badnodes_add "${words[@]}"
   done
 }
 
@@ -173,4 +210,10 @@ ol_nodes_spares() {
   local usable=()
   mapfile -t usable < <(_ol_nodes_left)
   printf '%d\n' "$((${#usable[@]} > OUTLAST_NODES ? ${#usable[@]} - OUTLAST_NODES : 0))"
+}
+
+ol_nodes_fresh() {
+  local who=()
+  mapfile -t who < <(_ol_nodes_free fresh)
+  printf '%d\n' "${#who[@]}"
 }

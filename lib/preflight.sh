@@ -4,6 +4,7 @@
 # Functions
 #   ol_preflight            ask, judge, drop the bad ones. 0 go on; 1 no (OUTLAST_WHY, OUTLAST_PREFLIGHT_CLASS: unhealthy, storage,
 #                           launch or held); 2 told to end
+#   ol_preflight_again      the same in ten seconds, between two launches of which the first has failed and nobody is named for it
 #   ol_preflight_look HOSTS the same without consequences: STATE/preflight has the answers, as lib/nodejudge.sh prints them.
 #                           1: the launcher brought no answer at all, or nobody could judge them; 2: told to end
 #
@@ -74,7 +75,9 @@ _ol_preflight_load() {
 }
 
 # Seconds for the modules, and for the nodes.
-_ol_preflight_limit_s() { if [[ $1 == modules ]]; then echo 8; else echo 22; fi; }
+_ol_preflight_limit_s() {
+  if [[ $1 == modules ]]; then echo 8; elif [[ -n ${OL_PREFLIGHT_QUICK:-} ]]; then echo 10; else echo 22; fi
+}
 
 _ol_preflight_is_told() { [[ -e $OUTLAST_STATE/term || -e $OUTLAST_STATE/stop || -e $OUTLAST_STATE/deadline ]]; }
 
@@ -130,20 +133,21 @@ _ol_preflight_judge() { # HOSTS
 # On thousands of nodes a launcher may need longer to start than they have. Who would be blamed for no answer is asked once
 # more whether it is there at all; where nobody can say, nobody is blamed. Adds to preflight.said; status 2: told to end.
 _ol_preflight_reach() {
-  local late silent node status=0
+  local late silent node status=0 found='no checks in time, and it is reached'
+  [[ -z ${OL_PREFLIGHT_QUICK:-} ]] || found='no checks in ten seconds'
   late=$(_ol_preflight_ruled bad | awk -F'\t' '$2 == "answer" { print $1 }')
   [[ -n $late ]] || return 0
   (
     trap - TERM USR1 EXIT
     ol_bounded_close
-    ol_reach_silent 15 "${late//$'\n'/,}"
+    [[ -n ${OL_PREFLIGHT_QUICK:-} ]] || ol_reach_silent 15 "${late//$'\n'/,}"
   ) >"$OUTLAST_STATE/preflight.silent" 2>/dev/null </dev/null &
   _ol_preflight_wait "$!" 90 || status=$?
   ((status != 2)) || return 2
   silent=$(<"$OUTLAST_STATE/preflight.silent")
   for node in $late; do
     [[ $'\n'$silent$'\n' == *$'\n'"$node"$'\n'* ]] ||
-      printf '%s\tanswer\tunknown\tno checks in time, and it is reached\tan answer\n%s\tend\tok\t0\t-\n' "$node" "$node"
+      printf '%s\tanswer\tunknown\t%s\tan answer\n%s\tend\tok\t0\t-\n' "$node" "$found" "$node"
   done >>"$OUTLAST_STATE/preflight.said"
 }
 
@@ -194,10 +198,10 @@ _ol_preflight_keep() {
 # Rows with this ruling, as `HOST CHECK SEEN`, tabs between.
 _ol_preflight_ruled() { awk -F'\t' -v ruling="$1" 'BEGIN { OFS = "\t" } $6 == ruling { print $1, $2, $4 }' "$OUTLAST_STATE/preflight"; }
 
-# Sets OL_PREFLIGHT_OK, _BAD, _UNKNOWN: how many answers there are of each kind.
+# Sets OL_PREFLIGHT_OK, _BAD, _UNKNOWN: how many answers there are of each kind, and OL_PREFLIGHT_NODES: from how many.
 _ol_preflight_count() {
-  read -r OL_PREFLIGHT_OK OL_PREFLIGHT_BAD OL_PREFLIGHT_UNKNOWN < <(
-    awk -F'\t' '{ n[$3]++ } END { print n["ok"] + 0, n["bad"] + 0, n["unknown"] + 0 }' "$OUTLAST_STATE/preflight"
+  read -r OL_PREFLIGHT_OK OL_PREFLIGHT_BAD OL_PREFLIGHT_UNKNOWN OL_PREFLIGHT_NODES < <(
+    awk -F'\t' '{ n[$3]++; nodes += !had[$1]++ } END { print n["ok"] + 0, n["bad"] + 0, n["unknown"] + 0, nodes + 0 }' "$OUTLAST_STATE/preflight"
   )
 }
 
@@ -207,9 +211,9 @@ _ol_preflight_note() { # SECONDS
   blamed=$(_ol_preflight_ruled bad | head -n 20 | cut -f 1,2 --output-delimiter=: | paste -sd' ')
   site=$(_ol_preflight_ruled site | cut -f 2 | sort | uniq -c | awk '{ printf "%s%s (%d)", sep, $2, $1; sep = ", " }')
   _ol_preflight_count
-  ol_ledger_add preflight nodes:="${#OUTLAST_HOSTS[@]}" ok:="$OL_PREFLIGHT_OK" bad:="$OL_PREFLIGHT_BAD" unknown:="$OL_PREFLIGHT_UNKNOWN" \
-    seconds:="$1" blamed="$blamed" site="$site"
-  ol_log_info "preflight of ${#OUTLAST_HOSTS[@]} nodes in $1 s: $OL_PREFLIGHT_BAD answers bad, $OL_PREFLIGHT_UNKNOWN unknown"
+  ol_ledger_add preflight nodes:="$OL_PREFLIGHT_NODES" ok:="$OL_PREFLIGHT_OK" bad:="$OL_PREFLIGHT_BAD" unknown:="$OL_PREFLIGHT_UNKNOWN" \
+    seconds:="$1" blamed="$blamed" site="$site" ${OL_PREFLIGHT_QUICK:+quick:=1}
+  ol_log_info "preflight of $OL_PREFLIGHT_NODES nodes in $1 s: $OL_PREFLIGHT_BAD answers bad, $OL_PREFLIGHT_UNKNOWN unknown"
 }
 
 _ol_preflight_drop() {
@@ -250,7 +254,7 @@ _ol_preflight_hold() {
 _ol_preflight_once() {
   local from_s now_s status=0 hosts why
   printf -v from_s '%(%s)T' -1
-  hosts=$(IFS=, && printf '%s' "${OUTLAST_HOSTS[*]}")
+  hosts=$(_ol_nodes_left | paste -sd,)
   ol_preflight_look "$hosts" || status=$?
   ! _ol_preflight_is_told || status=2
   ((status != 2)) || {
@@ -279,6 +283,14 @@ _ol_preflight_once() {
   OUTLAST_WHY="preflight: $OUTLAST_WHY"
   OUTLAST_PREFLIGHT_CLASS=unhealthy
   return 1
+}
+
+# Whoever gives no answer in ten seconds is asked once more when the last launch is cleared away, and what that launch still
+# holds is no node's fault (lib/leftovers.sh). The launch waits for the file system and loads the modules itself.
+ol_preflight_again() {
+  local OUTLAST_CHECK_SKIP="${OUTLAST_CHECK_SKIP:-} gpu_process gpu_memory memory shared_fs modules" OUTLAST_CHECK_LIMIT_S=5 OL_PREFLIGHT_QUICK=1
+  OUTLAST_WHY='' OUTLAST_PREFLIGHT_CLASS=''
+  [[ ${OUTLAST_PREFLIGHT:-1} != 1 ]] || _ol_preflight_once
 }
 
 # A shared file system that stalls is asked again, three times a minute apart, before the nodes are given back.

@@ -26,18 +26,18 @@ _ol_suspect_of() { # FILE
 # The only host whose ranks are waited for, and `weak` where some rank has told nothing. More ranks than a node has are no
 # node's.
 _ol_suspect_behind() { # FOLDER HOSTS
-  local ranks count files weak='' host
+  local ranks count weak='' host accused
   [[ -s $1/flight ]] || return 0
   ranks=$(sed -nE 's/^behind ([0-9]+)$/\1/p' "$1/flight" | head -n 257 | paste -sd'|')
   count=${ranks//[!|]/}
   [[ -n $ranks ]] && ((${#count} < 256)) || return 0
   ! grep -qE '^(silent|unread) ' "$1/flight" || weak=weak
-  mapfile -t files < <(grep -lE "^== process [0-9]+, rank ($ranks): " "$1"/*.txt)
-  ((${#files[@]} == 1)) || return 0
+  mapfile -t accused < <(grep -lE "^== process [0-9]+, rank ($ranks): " "$1"/*.txt)
+  ((${#accused[@]} == 1)) || return 0
   # A rank that is in no file may be anywhere.
-  (($(grep -oE "^== process [0-9]+, rank ($ranks): " "${files[0]}" | cut -d' ' -f5 | sort -u | wc -l) == ${#count} + 1)) || weak=weak
+  (($(grep -oE "^== process [0-9]+, rank ($ranks): " "${accused[0]}" | cut -d' ' -f5 | sort -u | wc -l) == ${#count} + 1)) || weak=weak
   for host in ${2//,/ }; do
-    [[ $1/${host%%.*}.txt != "${files[0]}" ]] || printf '%s behind%s\n' "$host" "${weak:+ $weak}"
+    [[ $1/${host%%.*}.txt != "${accused[0]}" ]] || printf '%s behind%s\n' "$host" "${weak:+ $weak}"
   done
 }
 

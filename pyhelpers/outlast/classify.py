@@ -107,6 +107,7 @@ def text(decision: Decision) -> str:
         ("Fingerprint", told.get("fingerprint", "")),
         ("Blame", told.get("blame", "")),
     ]
+    rows += [("Nobody named", told.get("rung", ""))]
     rows += [("Asks for", told.get("asks", "")), *(("Guard", guard) for guard in decision.many["guard"])]
     rows += [("Then", told["then"] + (f": {told['why']}" if told.get("why") else ""))]
     rows += [("Note", note) for note in decision.many["note"]]

@@ -46,6 +46,17 @@ adds() { status_of ol_badnodes_add "$@" 2>"$OUTLAST_STATE/words"; }
   [ "$output" = 'n1 ECC' ]
 }
 
+@test "badnodes_worst: of those that are asked for the one with the highest score, or nobody" {
+  run -0 ol_badnodes_worst "${OUTLAST_HOSTS[@]}"
+  [ "$output" = x1c0s0b0n0-hsn0.hsn.cm.example.org ]
+  run -0 ol_badnodes_worst n1 n2.example.org
+  [ "$output" = n2.example.org ]
+  run -0 ol_badnodes_worst n1 n4
+  [ "$output" = '' ]
+  ol_shared_print() { return 124; }
+  run -2 ol_badnodes_worst n2
+}
+
 @test "badnodes_exclude: the worst first, capped; nothing where no host can be left out" {
   run -0 ol_badnodes_exclude
   [ "$output" = $'x1c0s0b0n0\nn2' ]

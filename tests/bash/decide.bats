@@ -156,7 +156,7 @@ pending() { printf 'state=pending verdict=none restarts=0\n' >"$SCHED/state.$1";
   OUTLAST_LAUNCH_CODE=137 OUTLAST_STEP=55 OUTLAST_RAN_S=700 OUTLAST_FINGERPRINT='signal KILL'
   decide crash 'a "quoted" word'
   [ "$(grep -c '"event":"ended"' "$OUTLAST_STATE/events.jsonl")" = 1 ]
-  [[ $(event ended) == *'"class":"crash","evidence":"a \"quoted\" word","code":137,"step":55,"durable_step":0,"ran_s":700,"fingerprint":"signal KILL","margin_s":300,"then":"relaunch"}' ]]
+  [[ $(event ended) == *'"class":"crash","evidence":"a \"quoted\" word","code":137,"step":55,"durable_step":0,"ran_s":700,"fingerprint":"signal KILL","margin_s":300,"rung":"again","rung_why":"for the first time in this job: the same nodes once more","then":"relaunch"}' ]]
 }
 
 # A job of two training nodes and so many spares.

@@ -48,6 +48,26 @@ load job
   [ "$(tr '\n' ' ' <<<"$output")" = "8 6 5 4 3 " ]
 }
 
+@test "history_tries: what this job has launched again for this failure, and moved for it" {
+  run -0 ol_history_tries x
+  [ "$output" = '0 - - 0 0' ]
+  past 6 ended fingerprint=x step:=5 durable_step:=0 "then=relaunch"
+  past 7 ended fingerprint=x step:=5 durable_step:=0 "then=relaunch"
+  past 7 ended fingerprint=y step:=5 durable_step:=0 "then=relaunch"
+  past 7 swapped out=n9 in=n8 slot:=4
+  run -0 ol_history_tries x
+  [ "$output" = '1 - - 0 0' ]
+  past 7 checkpoint_durable step:=5
+  past 7 swapped out=n2 in=n5 slot:=1 how=move fingerprint=x
+  past 7 swapped out=n3 in=n6 slot:=2 how=blind fingerprint=y
+  run -0 ol_history_tries x
+  [ "$output" = '1 1 n2 0 1' ]
+  past 7 checkpoint_durable step:=6
+  past 7 ended fingerprint=x step:=8 durable_step:=6 "then=submit"
+  run -0 ol_history_tries x
+  [ "$output" = '1 1 n2 1 1' ]
+}
+
 @test "history_stuck: counts jobs in a row at this durable step" {
   past 4 started durable_step:=0
   past 5 started durable_step:=600

@@ -324,6 +324,36 @@ preflight_says() { # STATUS [CLASS] [WHY]
   grep -q 'gpu_ecc of n1' "$OUTLAST_RUN_DIR/control/hold"
 }
 
+# A second launch of which nobody knows who is to blame for the first.
+again() {
+  ol_sidecar_drain() { :; }
+  ol_attempt_begin() { echo launch >>"$SCHED/order" && return 3; }
+  ol_main_interrupted() { :; }
+  ol_ladder_climb() { echo "climb $1" >>"$SCHED/order"; }
+  OUTLAST_DELAY_S=0 OUTLAST_THEN=relaunch OUTLAST_RUNG=${1-again} OUTLAST_DROPPED=' n9'
+  status_of ol_main_attempt 2>/dev/null
+}
+
+@test "main_attempt: the nodes are asked before anybody is suspected, and not where somebody was named" {
+  ol_preflight_again() { echo look >>"$SCHED/order"; }
+  again
+  [ "$(paste -sd' ' "$SCHED/order")" = 'look climb  n9 launch' ]
+  : >"$SCHED/order"
+  again ''
+  [ "$(cat "$SCHED/order")" = launch ]
+  : >"$SCHED/order"
+  again host
+  [ "$(paste -sd' ' "$SCHED/order")" = 'climb  n9 launch' ]
+}
+
+@test "main_attempt: with too few nodes left after that look there is no launch" {
+  ol_nodes_suffice() { return 1; }
+  ol_preflight_again() { OUTLAST_PREFLIGHT_CLASS=unhealthy OUTLAST_WHY='preflight: 1 of 2 nodes are left' && return 1; }
+  again
+  [ "$OUTLAST_CLASS $OUTLAST_THEN" = "unhealthy submit" ]
+  [ ! -e "$SCHED/order" ]
+}
+
 @test "main_open: a job whose time is up in preflight ends for that" {
   ol_preflight() { touch "$OUTLAST_STATE/deadline" && return 2; }
   opens

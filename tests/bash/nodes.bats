@@ -68,6 +68,31 @@ drop() { ol_nodes_drop "$@" 2>/dev/null; }
   [ "$OUTLAST_NODE_LIST" = n1,n3,n6,n2 ]
 }
 
+@test "nodes_move: a spare comes in, then another place's host; who was moved out comes back when nobody else is left" {
+  picks
+  [ "$(ol_nodes_fresh)" = 2 ]
+  ol_nodes_move 1 how=move 2>/dev/null
+  ol_nodes_move 1 2>/dev/null
+  picks
+  [ "$OUTLAST_NODE_LIST $(ol_nodes_fresh) $(ol_nodes_spares)" = 'n1,n6,n3,n4 0 2' ]
+  ol_nodes_move 3 2>/dev/null
+  picks
+  [ "$OUTLAST_NODE_LIST" = n1,n6,n4,n3 ]
+  [[ $(event swapped) == *'"out":"n3","in":"n4","slot":3,"with":2}' || $(event swapped) == *'"out":"n4","in":"n3","slot":3,"with":2}' ]]
+  drop hang n6
+  picks
+  [ "$OUTLAST_NODE_LIST" = n1,n2,n4,n3 ]
+}
+
+@test "nodes_move: the script's own place is never another's" {
+  a_job_on 2 n1 n2
+  picks
+  status_of ol_nodes_move 1
+  [ "$status" = 1 ]
+  picks
+  [ "$OUTLAST_NODE_LIST" = n1,n2 ]
+}
+
 @test "nodes_pick: nobody is known to be bad where nobody can say" {
   ol_badnodes_known() {
     echo 'n2 hang'

@@ -279,6 +279,36 @@ looks() { status_of ol_preflight 2>>"$OUTLAST_STATE/job.log"; }
   [[ $(event excluded) == *'"nodes":"n3","why":"health_check_gpu_memory"'* ]]
 }
 
+again() { status_of ol_preflight_again 2>>"$OUTLAST_STATE/job.log"; }
+
+@test "preflight_again: a sick one is left out; who is silent, and what a launch has left behind, is not blamed" {
+  a_host n2 amd/gpu_lost
+  a_host n3 amd/memory_left
+  touch "$SCHED/silent.n4"
+  again
+  [ "$status" = 0 ]
+  [ "$(grep -c '"event":"excluded"' "$OUTLAST_STATE/events.jsonl")" = 1 ]
+  [[ $(event excluded) == *'"nodes":"n2","why":"health_check_gpu_count"'* ]]
+  [[ $(event preflight) == *'"nodes":4,'*'"quick":1}' ]]
+  grep -q $'^n4\tanswer\tunknown\tno checks in ten seconds' "$OUTLAST_STATE/preflight"
+  [ "$(cat "$SCHED/told")" = 'on_each n1,n2,n3,n4' ]
+}
+
+@test "preflight_again: who is out of use is not asked, and a job that wants no preflight asks nobody" {
+  ol_nodes_drop node_down n4 2>/dev/null
+  again
+  [ "$(cat "$SCHED/told")" = 'on_each n1,n2,n3' ]
+  OUTLAST_PREFLIGHT=0
+  again
+  [ "$(wc -l <"$SCHED/told")" = 1 ]
+}
+
+@test "preflight_again: a shared file system that is slow is left to the launch" {
+  rm "$OUTLAST_RUN_DIR/project_dir"
+  again
+  [ "$status" = 0 ]
+}
+
 @test "preflight: answers that could not be judged are none" {
   ol_nodejudge() { return 1; }
   looks

@@ -45,6 +45,13 @@ def fact(record: Path, name: str, value: str) -> None:
     )
 
 
+def happened(record: Path, seq: int, event: str) -> None:
+    """One more event before the ending, its name first."""
+    head = f'{{"t":{1796023000 + seq},"run":"train","job":"1","restart":0,"attempt":1,"seq":{seq},"event":'
+    with (record / "history.jsonl").open("a") as history:
+        history.write(f"{head}{event}}}\n")
+
+
 def test_every_record_has_its_expectation() -> None:
     assert sorted(DECIDED) == sorted(path.name for path in RECORDS.iterdir())
 
@@ -86,6 +93,20 @@ def test_guards_are_counted_and_may_say_no(segv: Path) -> None:
     found = decide(segv)
     assert (found.told["asks"], found.told["then"]) == ("relaunch", "hold")
     assert "jobs in a row" in found.told["why"]
+
+
+def test_what_was_tried_before_decides_what_is_tried_next(segv: Path) -> None:
+    assert decide(segv).told["rung"].startswith("again: ")
+    fact(segv, "OUTLAST_NODES", "3")
+    fact(segv, "OUTLAST_NODE_LIST", "frontier00001,frontier00002,frontier00003")
+    fact(segv, "hosts", "frontier00001 frontier00002 frontier00003")
+    print_ = '"fingerprint":"log:segfault:3a79018b354e"'
+    happened(segv, 90, f'"ended","step":50,"durable_step":40,{print_},"then":"relaunch"')
+    assert decide(segv).told["rung"] == "move: again, and it may have begun on frontier00002"
+    happened(segv, 91, f'"swapped","out":"frontier00003","in":"frontier00002","slot":1,"how":"move",{print_}')
+    found = decide(segv)
+    assert (found.told["rung"].split(":")[0], found.told["then"]) == ("software", "hold")
+    assert "Nobody named: software: place 1 fails on frontier00002" in classify.text(found)
 
 
 @pytest.mark.parametrize(

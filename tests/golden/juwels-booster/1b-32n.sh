@@ -161,7 +161,7 @@ main() {
 #   below them   environment shim mail report py bounded log scheduler/slurm
 
 # lib/main.sh - the parts of a job's story, in the order in which main tells them
-# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, preflight, attempt, watch, ending, verdict, decide, successor, mail, py, report, hook
+# Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, ladder, preflight, attempt, watch, ending, verdict, decide, successor, mail, py, report, hook
 
 # ---- this job and this site -------------------------------------------------------------------------
 # Variables of the job file and its preset.
@@ -223,7 +223,10 @@ ol_site_env() {
 # Needs    log, bounded, deadline, ending, py
 
 # lib/decide.sh - what follows from an ending
-# Needs    log, bounded, ledger, history, guard, remedy, record, successor, deadline, ending, nodes, checkpoint, courier, mail, run, lease
+# Needs    log, bounded, ledger, history, ladder, guard, remedy, record, successor, deadline, ending, nodes, checkpoint, courier, mail, run, lease
+
+# lib/ladder.sh - a crash or a hang for which nobody is named: what is tried, and in which order (docs/nodes.md)
+# Needs    log, ledger, history, nodes, badnodes, verdict, ending
 
 # lib/guard.sh - when a run must not simply go on
 # Needs    log, bounded, history, run, hook
@@ -262,9 +265,9 @@ ol_site_env() {
 # Needs    nothing
 
 # lib/stacks.sh - what every process of a launch is doing, written down before it is ended
-# Needs    log, bounded, suspect
+# Needs    log, bounded, py, suspect
 
-# lib/suspect.sh - whose fault is a hang? What the stacks of all its nodes say, compared
+# lib/suspect.sh - whose fault is a hang? What the stacks and the flight recorders of all its nodes say, compared
 # Needs    nothing
 
 # lib/deadline.sh - when training must stop, kept by a process of its own
