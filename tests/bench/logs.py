@@ -1,7 +1,8 @@
 """What it costs to judge a log: beside wc and one grep of the same words, on the same file in the same minute.
 
 The file is as a job leaves it: step lines, NCCL's talk, warnings that mean nothing, and at its end a GPU that fails and
-the echo of 512 ranks. `python tests/bench/logs.py 2 10` measures more sizes, in GB.
+the echo of 512 ranks. `python tests/bench/logs.py 2 10` measures more sizes, in GB. With OUTLAST_BENCH_EZPZ, a
+checkout of github.com/saforem2/ezpz, its scraper of bad nodes reads the same file.
 """
 
 import os
@@ -72,10 +73,10 @@ def write(path: Path, size: int) -> None:
             pass
 
 
-def seconds(command: list[str], want: str) -> tuple[float, float]:
-    """CPU seconds of a command, and its peak memory in MiB; its output must have a word."""
+def seconds(command: list[str], want: str, modules: Path = ROOT / "pyhelpers") -> tuple[float, float]:
+    """CPU seconds of a command, and its children's peak memory so far in MiB; its output must have a word."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    env = {**os.environ, "LC_ALL": "C", "PYTHONPATH": str(ROOT / "pyhelpers")}
+    env = {**os.environ, "LC_ALL": "C", "PYTHONPATH": str(modules)}
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=env, text=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if want not in done.stdout:
@@ -104,8 +105,20 @@ def rows(folder: Path, sizes: list[float]) -> list[Row]:
         count = min(seconds(["wc", "-l", str(log)], "job.log")[0] for _ in range(3))
         found.append(row(f"`outlast crash`, {size:g} GB", ours, grep, "one `grep -cE` of the same words"))
         found.append(row(f"`outlast crash`, {size:g} GB", ours, max(count, 0.001), "`wc -l`"))
+        if peer := os.environ.get("OUTLAST_BENCH_EZPZ"):
+            found.append(row(f"`outlast crash`, {size:g} GB", ours, *scraped(Path(peer), log)))
         log.unlink()
     return found
+
+
+def scraped(peer: Path, log: Path) -> tuple[float, str]:
+    """CPU seconds of ezpz's scraper, the better of two, and its row's name, with the hosts that it finds."""
+    command = [sys.executable, "-m", "ezpz.failover", "--machine", "aurora", str(log)]
+    modules = peer.resolve() / "src"
+    took = min(seconds(command, "", modules)[0] for _ in range(2))
+    env = {**os.environ, "PYTHONPATH": str(modules)}
+    said = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=env, text=True).stdout.split()
+    return took, f"ezpz's scraper, which names {', '.join(said) or 'nobody'}"
 
 
 def memory(folder: Path) -> Row:
