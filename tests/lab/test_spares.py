@@ -38,3 +38,27 @@ def test_a_spare_goes_on_in_the_place_of_a_dead_host_and_a_successor_when_there_
     lab.assert_resumed()
     lab.outlast("cancel", lab.run_path)
     lab.wait_until_empty()
+
+
+@pytest.mark.extra
+def test_a_failure_that_stays_in_its_place_on_another_host_is_the_programs_and_held(lab: Lab) -> None:
+    lab.faults({"kind": "exit", "rank": 2, "after": 15, "code": 3})
+    lab.render("--set", "spares=1", "--set", "preflight.enabled=true", "--set", "guard.stuck_jobs=9")
+    job = lab.submit()
+    held = lab.wait_event("held", 150)
+    lab.wait_until_empty()
+    assert [(end["rung"], end["then"]) for end in lab.events("ended")] == [
+        ("again", "relaunch"),
+        ("move", "relaunch"),
+        ("software", "hold"),
+    ]
+    first, again, moved = map(lab.hosts, lab.events("launched"))
+    (swap,) = lab.events("swapped")
+    assert first == again
+    assert (swap["slot"], swap["how"], swap["out"].partition(".")[0]) == (1, "move", first[1])
+    assert moved[0] == first[0] and moved[1] not in first
+    assert "place 1 fails on" in held["why"] and held["job"] == job
+    # Before each launch all nodes were asked, and nobody is blamed.
+    assert [look.get("quick", 0) for look in lab.events("preflight")] == [0, 1, 1]
+    assert lab.events("excluded") == []
+    assert not (lab.folder.parent / "bad_nodes.txt").exists()
