@@ -1,12 +1,12 @@
 """Where a job's values come from: preset, site, job file, user file, command line; the later one wins."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from outlast import job as jobs
 from outlast import preset as presets
-from outlast import schema, toml, tree
+from outlast import schema, spares, toml, tree
 from outlast import site as sites
 from outlast.refused import Refused, nearest
 
@@ -21,7 +21,10 @@ class Layer:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a script is rendered from; `origins` says for each key of the job where its value came from."""
+    """All that a script is rendered from; `origins` says for each key of the job where its value came from.
+
+    `remark` is what a person should hear of it, or empty.
+    """
 
     site: sites.Site
     folder: Path  # the site's own
@@ -29,6 +32,7 @@ class Plan:
     name: str
     job: jobs.Job
     origins: dict[str, str]
+    remark: str = ""
 
 
 def plan(
@@ -58,7 +62,12 @@ def plan(
     preset = presets.load(preset_name)
     values, origins = merged([Layer(f"preset {preset_name}", presets.as_job(preset)), *own])
     job: jobs.Job = schema.build(jobs.Job, {"run": path.stem, **values}, tree.short(root, path))
-    return Plan(site, folder, preset, path.stem, job, origins)
+    remark = ""
+    if "spares" not in values:
+        count, remark = spares.usual(site, job.queue, job.nodes, job.walltime_s, job.chain)
+        job = replace(job, spares=count)
+        origins["spares"] = spares.WHY
+    return Plan(site, folder, preset, path.stem, job, origins, remark)
 
 
 def merged(layers: list[Layer]) -> tuple[schema.Flat, dict[str, str]]:

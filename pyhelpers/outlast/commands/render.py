@@ -62,6 +62,7 @@ def _answer(options: argparse.Namespace) -> int:
     else:
         plan = config.plan(root, options.site, options.job, user_file(), typed(options), outside)
         text = _explained(plan) if options.explain else script(plan, root)
+        tell(plan)
     _write(text, options.output)
     return 0
 
@@ -91,6 +92,12 @@ def script(plan: config.Plan, root: Path) -> str:
 
     python = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
     return render.script(plan, root, settings.Install(python, sys.executable, str(root)))
+
+
+def tell(plan: config.Plan) -> None:
+    """What a person should hear of a plan, on stderr."""
+    if plan.remark:
+        print(f"render: {plan.remark}", file=sys.stderr)
 
 
 def _explained(plan: config.Plan) -> str:

@@ -2,7 +2,7 @@
 #PBS -N 1b-256n
 #PBS -A ABC123
 #PBS -q prod
-#PBS -l select=256
+#PBS -l select=261
 #PBS -l place=scatter
 #PBS -l walltime=12:00:00
 #PBS -l filesystems=home:flare
@@ -25,7 +25,7 @@ OUTLAST_RUNS_DIR='/lus/flare/projects/ABC123/'"$USER"'/outlast'
 OUTLAST_BAD_NODES=''
 OUTLAST_PROJECT_DIR=''
 OUTLAST_NODES=256
-OUTLAST_SPARES=0
+OUTLAST_SPARES=5
 OUTLAST_WALLTIME_S=43200
 OUTLAST_QUEUE='prod'
 OUTLAST_EXCLUDE=''

@@ -2,7 +2,7 @@
 #SBATCH --job-name=1b-32n
 #SBATCH --account=ABC123
 #SBATCH --partition=normal
-#SBATCH --nodes=32
+#SBATCH --nodes=33
 #SBATCH --time=12:00:00
 #SBATCH --gpus-per-node=4
 #SBATCH --constraint=thp_never&nvidia_vboost_enabled
@@ -25,7 +25,7 @@ OUTLAST_RUNS_DIR='/capstor/scratch/cscs/'"$USER"'/outlast'
 OUTLAST_BAD_NODES=''
 OUTLAST_PROJECT_DIR=''
 OUTLAST_NODES=32
-OUTLAST_SPARES=0
+OUTLAST_SPARES=1
 OUTLAST_WALLTIME_S=43200
 OUTLAST_QUEUE='normal'
 OUTLAST_EXCLUDE=''

@@ -2,7 +2,7 @@
 #SBATCH --job-name=1b-32n
 #SBATCH --account=ABC123
 #SBATCH --partition=extended
-#SBATCH --nodes=32
+#SBATCH --nodes=33
 #SBATCH --time=24:00:00
 #SBATCH --constraint=nvme
 #SBATCH --network=disable_rdzv_get
@@ -25,7 +25,7 @@ OUTLAST_RUNS_DIR='/lustre/orion/abc123/scratch/'"$USER"'/outlast'
 OUTLAST_BAD_NODES=''
 OUTLAST_PROJECT_DIR=''
 OUTLAST_NODES=32
-OUTLAST_SPARES=0
+OUTLAST_SPARES=1
 OUTLAST_WALLTIME_S=86400
 OUTLAST_QUEUE='extended'
 OUTLAST_EXCLUDE=''

@@ -2,7 +2,7 @@
 #SBATCH --job-name=1b-32n
 #SBATCH --account=ABC123
 #SBATCH --partition=booster
-#SBATCH --nodes=32
+#SBATCH --nodes=33
 #SBATCH --time=12:00:00
 #SBATCH --gres=gpu:4
 #SBATCH --output=%x-%j.out
@@ -24,7 +24,7 @@ OUTLAST_RUNS_DIR='/e/scratch/abc123/'"$USER"'/outlast'
 OUTLAST_BAD_NODES=''
 OUTLAST_PROJECT_DIR=''
 OUTLAST_NODES=32
-OUTLAST_SPARES=0
+OUTLAST_SPARES=1
 OUTLAST_WALLTIME_S=43200
 OUTLAST_QUEUE='booster'
 OUTLAST_EXCLUDE=''

@@ -2,7 +2,7 @@
 #SBATCH --job-name=1b-32n
 #SBATCH --account=ABC123
 #SBATCH --partition=boost_usr_prod
-#SBATCH --nodes=32
+#SBATCH --nodes=33
 #SBATCH --time=24:00:00
 #SBATCH --gres=gpu:4
 #SBATCH --exclusive
@@ -26,7 +26,7 @@ OUTLAST_RUNS_DIR='/leonardo_work/ABC123/'"$USER"'/outlast'
 OUTLAST_BAD_NODES=''
 OUTLAST_PROJECT_DIR=''
 OUTLAST_NODES=32
-OUTLAST_SPARES=0
+OUTLAST_SPARES=1
 OUTLAST_WALLTIME_S=86400
 OUTLAST_QUEUE='normal'
 OUTLAST_EXCLUDE=''

@@ -2,7 +2,7 @@
 #SBATCH --job-name=1b-32n
 #SBATCH --account=ABC123
 #SBATCH --partition=standard-g
-#SBATCH --nodes=32
+#SBATCH --nodes=33
 #SBATCH --time=48:00:00
 #SBATCH --gpus-per-node=8
 #SBATCH --mem=480G
@@ -26,7 +26,7 @@ OUTLAST_RUNS_DIR='/scratch/abc123/'"$USER"'/outlast'
 OUTLAST_BAD_NODES=''
 OUTLAST_PROJECT_DIR=''
 OUTLAST_NODES=32
-OUTLAST_SPARES=0
+OUTLAST_SPARES=1
 OUTLAST_WALLTIME_S=172800
 OUTLAST_QUEUE='standard-g'
 OUTLAST_EXCLUDE=''

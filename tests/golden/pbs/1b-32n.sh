@@ -1,7 +1,7 @@
 #!/bin/bash -l
 #PBS -N 1b-32n
 #PBS -A ABC123
-#PBS -l select=32
+#PBS -l select=33
 #PBS -l place=scatter:excl
 #PBS -l walltime=24:00:00
 #PBS -j oe
@@ -23,7 +23,7 @@ OUTLAST_RUNS_DIR="$HOME"'/outlast'
 OUTLAST_BAD_NODES=''
 OUTLAST_PROJECT_DIR=''
 OUTLAST_NODES=32
-OUTLAST_SPARES=0
+OUTLAST_SPARES=1
 OUTLAST_WALLTIME_S=86400
 OUTLAST_QUEUE='default'
 OUTLAST_EXCLUDE=''

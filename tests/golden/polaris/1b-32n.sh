@@ -2,7 +2,7 @@
 #PBS -N 1b-32n
 #PBS -A ABC123
 #PBS -q prod
-#PBS -l select=32:system=polaris
+#PBS -l select=33:system=polaris
 #PBS -l place=scatter
 #PBS -l walltime=6:00:00
 #PBS -l filesystems=home:eagle
@@ -25,7 +25,7 @@ OUTLAST_RUNS_DIR='/lus/eagle/projects/ABC123/'"$USER"'/outlast'
 OUTLAST_BAD_NODES=''
 OUTLAST_PROJECT_DIR=''
 OUTLAST_NODES=32
-OUTLAST_SPARES=0
+OUTLAST_SPARES=1
 OUTLAST_WALLTIME_S=21600
 OUTLAST_QUEUE='prod'
 OUTLAST_EXCLUDE=''

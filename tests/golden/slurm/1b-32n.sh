@@ -1,7 +1,7 @@
 #!/bin/bash -l
 #SBATCH --job-name=1b-32n
 #SBATCH --account=ABC123
-#SBATCH --nodes=32
+#SBATCH --nodes=33
 #SBATCH --time=24:00:00
 #SBATCH --gpus-per-node=8
 #SBATCH --exclusive
@@ -24,7 +24,7 @@ OUTLAST_RUNS_DIR="$HOME"'/outlast'
 OUTLAST_BAD_NODES=''
 OUTLAST_PROJECT_DIR=''
 OUTLAST_NODES=32
-OUTLAST_SPARES=0
+OUTLAST_SPARES=1
 OUTLAST_WALLTIME_S=86400
 OUTLAST_QUEUE='default'
 OUTLAST_EXCLUDE=''
