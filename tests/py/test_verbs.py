@@ -219,6 +219,36 @@ def test_status_tells_state_steps_and_the_next_command(fake: Fake, capsys: pytes
     ]
 
 
+NODES = (
+    "1 started nodes=5",
+    "1 excluded nodes=n9 why=of_the_start_before",
+    "1 started nodes=5",
+    "1 excluded nodes=n2 why=hang",
+    "1 swapped out=n2 in=n4 slot=1",
+    "1 swapped out=n3 in=n5 slot=2 how=move why=again",
+    "2 excluded nodes=n8 why=of_another_job",
+)
+
+
+def test_status_tells_of_spares_and_of_nodes_that_are_out_of_use(
+    fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = fake.run("r1", *RUNS, *NODES)
+    with run.script.open("a") as script:
+        script.write("OUTLAST_NODES=3\n")
+    fake.says("state.1", 0, "state=running verdict=none restarts=0")
+    assert commands.main(["status", "r1"]) == 0
+    assert capsys.readouterr().out.splitlines()[3:6] == [
+        "nodes  1 of 2 spares left",
+        "out    n2 (hang)",
+        "swaps  n4 for n2; n5 for n3 (again)",
+    ]
+    assert commands.main(["status", "r1", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["nodes"]
+    assert (told["count"], told["spares"], told["spares_left"], told["dropped"]) == (5, 2, 1, {"n2": "hang"})
+    assert told["swaps"][1] == {"slot": 2, "host": "n3", "replaced_by": "n5", "how": "move", "why": "again"}
+
+
 def test_status_json_has_named_fields(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
     fake.run("r1", *RUNS)
     assert commands.main(["status", "r1", "--json"]) == 0
