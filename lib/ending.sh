@@ -66,6 +66,20 @@ _ol_ending_of_ours() {
   done
 }
 
+# A host that was rebooted answers again, and srun, which does not find its step there, calls it by its place among the
+# step's hosts, in the scheduler's order (Slurm 22.05, also where the ranks have another). Unless a rank was still there.
+_ol_ending_missing_step() {
+  local line hosts=() host
+  line=$(grep -aoE 'Aborting, (io error and missing step|step missing and io error) on node [0-9]+' "$OUTLAST_SAID" 2>/dev/null | head -n 1)
+  [[ -n $line ]] || return 0
+  for host in "${OUTLAST_HOSTS[@]}"; do
+    [[ ,${OUTLAST_NODE_LIST:-}, != *,$host,* ]] || hosts+=("$host")
+  done
+  host=${hosts[10#${line##* }]:-}
+  [[ -n $host ]] && ! grep -qaE "srun: error: ${host%%.*}: tasks? " "$OUTLAST_SAID" || return 0
+  printf 'missing step on %s\n' "$host"
+}
+
 # What the launcher says of dead nodes: srun; PALS, where the child is to blame and not the parent, whose name comes
 # first (ezpz PR #244).
 _ol_ending_launcher_says() {
@@ -73,6 +87,7 @@ _ol_ending_launcher_says() {
     grep -aoE -e 'Node failure on [A-Za-z0-9._-]+' -e "Couldn't forward RPC [a-z]+\([^)]*\) to child [A-Za-z0-9._-]+" \
       -e 'ping RPC timeout from [A-Za-z0-9._-]+' -e 'No reply from [A-Za-z0-9._-]+' "${OUTLAST_SAID:-/dev/null}"
     sed -nE 's/^([A-Za-z0-9._-]+): (shepherd died) from signal .*/\2 on \1/p' "${OUTLAST_SAID:-/dev/null}"
+    _ol_ending_missing_step
   } 2>/dev/null | _ol_ending_of_ours
 }
 
@@ -163,8 +178,9 @@ _ol_ending_by_request() { # REASON
 
 # The step itself was cancelled by a person: no rank has said how it died, and nobody of us killed it. A progress bar has
 # no line ends, and srun may cut the line behind it anywhere: `… STEP 1.1 ON fro`, `0: ntier00001 CANCELLED AT …`.
+# What srun ends by itself is called cancelled as well, but it says why.
 _ol_ending_step_was_cancelled() {
-  [[ -z $1 ]] && grep -qaE 'CANCELLED AT [0-9]{4}-[0-9T:-]+ ?(\*\*\*|$)' "$OUTLAST_SAID"
+  [[ -z $1 ]] && ! grep -qaF 'srun: error: Aborting, ' "$OUTLAST_SAID" && grep -qaE 'CANCELLED AT [0-9]{4}-[0-9T:-]+ ?(\*\*\*|$)' "$OUTLAST_SAID"
 }
 
 # What the trainer or the launcher said last; the shim's own line comes after it.

@@ -52,7 +52,7 @@ ol_progress_look() {
   [[ ${2:-} == last ]] || rest=$(_ol_progress_unfinished "$chunk")
   ((rest == 0)) || truncate -s "-$rest" "$chunk"
   OUTLAST_LOG_READ=$((size - rest))
-  grep -aE 'outlast: rank [0-9]+ |srun: error: [^ ]+: tasks? |error: Node failure on |(RPC|ping) .*(from|on|child) |: shepherd died from | CANCELLED AT [0-9]{4}-' "$chunk" >>"$OUTLAST_SAID"
+  grep -aE 'outlast: rank [0-9]+ |srun: error: [^ ]+: tasks? |error: Node failure on |error: Aborting, |(RPC|ping) .*(from|on|child) |: shepherd died from | CANCELLED AT [0-9]{4}-' "$chunk" >>"$OUTLAST_SAID"
   marks=$(tail -c 2000000 "$chunk" | _ol_progress_marks)
   [[ -n $marks ]] || return 0
   OUTLAST_MARK=${marks##*$'\n'}

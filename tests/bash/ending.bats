@@ -207,6 +207,22 @@ END
   [ "$(class)" = crash ]
 }
 
+@test "ending: a host that was rebooted is called by its place in the scheduler's order, and its step is nobody's cancel" {
+  OUTLAST_HOSTS=(n01 n02.site n03 n04 n05) OUTLAST_NODE_LIST=n01,n05,n03,n04 OUTLAST_LAUNCH_CODE=137
+  log 'srun: error: Aborting, io error and missing step on node 2' 'srun: error: n03: task 2: Killed' \
+    'slurmstepd-n01: error: *** STEP 12.0 ON n01 CANCELLED AT 2026-11-30T11:03:32 ***'
+  [ "$(class)" = node ]
+  status_of ol_ending_attempt
+  [ "${OUTLAST_BLAME[*]}" = n04 ]
+}
+
+@test "ending: where a rank has been heard of on that host nobody is to blame, and it was no cancel either" {
+  OUTLAST_HOSTS=(n01 n02 n03) OUTLAST_NODE_LIST=n01,n02,n03 OUTLAST_LAUNCH_CODE=137
+  log 'srun: error: Aborting, step missing and io error on node 1' 'srun: error: n02: task 1: Killed' \
+    'slurmstepd-n01: error: *** STEP 12.0 ON n01 CANCELLED AT 2026-11-30T11:03:32 ***'
+  [ "$(class)" = crash ]
+}
+
 @test "ending: a cancelled step, without a rank that says how it died, is cancelled" {
   OUTLAST_LAUNCH_CODE=137
   log 'slurmstepd-n01: error: *** STEP 12.0 ON n01 CANCELLED AT 2026-11-29T17:00:55 ***'
