@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from harness import Lab, wait_for
+from harness import CHECKOUT, Lab, wait_for
 
 
 def test_a_crash_by_code_is_relaunched_in_the_same_job(lab: Lab) -> None:
@@ -152,7 +152,7 @@ def test_what_no_retry_mends_is_held_and_a_checkpoint_that_cannot_be_read_is_not
 
     train = lab.on_disk(f"{lab.project}/train.py")
     train.write_text("import no_such_module\n" + train.read_text())
-    lab.render("--set", "run=broken", script="broken.sh")
+    lab.render("--set", "run=broken", "--set", "spares=1", script="broken.sh")
     lab.run = "broken"
     job = lab.submit(script="broken.sh")
     lab.wait_event("held", 90)
@@ -160,7 +160,56 @@ def test_what_no_retry_mends_is_held_and_a_checkpoint_that_cannot_be_read_is_not
     assert lab.endings() == ["systemic"]
     assert lab.events("ended")[0]["pattern"] == "import_error"
     assert lab.successors(job) == []
+    assert lab.events("swapped") == lab.events("excluded") == []
     assert "Error pattern: import_error, config, systemic" in (lab.folder / f"reports/{job}.0.1.txt").read_text()
+
+
+# Its loss is looked at all 25 steps, and by then a checkpoint of what is broken has been made.
+GUARDED = f"""
+import sys
+
+sys.path.insert(0, {str(CHECKOUT / "pyhelpers")!r})
+from outlast.demo import train
+
+
+class Trainer(train.Trainer):
+    def log(self, entry):
+        super().log(entry)
+        if entry.get("loss") != entry.get("loss"):
+            raise RuntimeError(f"loss is NaN at step {{self.run.progress.step}}, stopping")
+
+
+train.Trainer = Trainer
+sys.exit(train.main([*sys.argv[1:], "--logging_steps", "25"]))
+"""
+
+
+@pytest.mark.extra
+def test_a_loss_that_is_no_number_goes_back_one_checkpoint_and_the_second_time_to_a_person(lab: Lab) -> None:
+    lab.write("train.py", GUARDED)
+    lab.faults({"kind": "nan", "rank": 2, "step": 55, "once": "poisoned"})
+    lab.render()
+    job = lab.submit()
+    lab.finish()
+    assert lab.endings(job) == ["systemic", "done"]
+    ended = lab.events("ended")[0]
+    assert (ended["scope"], ended["step"], ended["durable_step"]) == ("training-dynamics", 75, 60)
+    (quarantined,) = lab.events("quarantined")
+    assert (quarantined["step"], quarantined["durable_step"]) == (60, 40)
+    assert list((lab.folder / "quarantine").glob("checkpoint-60.*"))
+    assert lab.events("launched")[1]["step"] == 40
+    assert lab.events("swapped") == lab.events("excluded") == []
+
+    lab.faults({"kind": "nan", "rank": 2, "step": 55})
+    lab.run = "again"
+    lab.render("--set", "run=again")
+    job = lab.submit()
+    lab.wait_event("held", 120)
+    lab.wait_until_empty()
+    assert lab.endings(job) == ["systemic", "systemic"]
+    assert [e["then"] for e in lab.events("ended")] == ["relaunch", "hold"]
+    assert [e["step"] for e in lab.events("quarantined")] == [60]
+    assert lab.successors(job) == []
 
 
 @pytest.mark.seldom
