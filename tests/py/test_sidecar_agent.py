@@ -2,6 +2,7 @@
 
 import ast
 import errno
+import hashlib
 import os
 import socket
 import threading
@@ -186,3 +187,16 @@ def test_a_listing_is_known_by_its_files_in_whatever_order(tmp_path: Path, monke
 
     assert sign(files) == sign(files[::-1])
     assert len({sign(files), sign(files[1:]), sign([*files, ("5", 0, 0)]), sign([*files[1:], ("0", 0, 1)])}) == 4
+
+
+@pytest.mark.parametrize("count", [1, agent.THREADS, 3 * agent.THREADS + 1])
+def test_of_many_small_files_each_is_copied_with_its_own_hash(node: Node, count: int) -> None:
+    node.save(20, count)
+    content = {str(number): b"x" * number for number in range(count)}
+    for path, text in content.items():
+        (node.checkpoints / "step-20" / path).write_bytes(text)
+    files = list(disk.Listing(str(node.checkpoints), "step-20"))
+    node.ask("copy", name="step-20", key="none", into=".incoming", files=files, hash="blake2b", rate=0)
+    hashes = {path: hashlib.blake2b(text, digest_size=32).hexdigest() for path, text in content.items()}
+    assert {path: digest for message in node.told for path, _, digest in message["files"]} == hashes
+    assert {path.name: path.read_bytes() for path in (node.local / ".incoming").iterdir()} == content

@@ -98,7 +98,7 @@ def digest_of(path: str, digest: Any) -> str:
     room = memoryview(bytearray(disk.PIECE))
     with open(path, "rb", buffering=0) as file:
         while True:
-            count = disk.read_full(file, room)
+            count = disk.read_full(file.fileno(), room)
             if not count:
                 return str(digest.hexdigest())
             digest.update(room[:count])

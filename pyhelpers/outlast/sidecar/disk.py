@@ -9,8 +9,9 @@ import errno
 import hashlib
 import os
 import stat
+import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, BinaryIO, Callable, Dict, Iterator, List, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 PIECE = 1 << 20  # it is read, hashed and written while it is in the cache of a core
 SMALL = 1 << 20  # smaller files are copied several at once, and flushed together
@@ -175,11 +176,11 @@ def write_all(fd: int, piece: memoryview, at: int) -> None:
         piece = piece[done:]
 
 
-def read_full(source: BinaryIO, into: memoryview) -> int:
+def read_full(fd: int, into: memoryview) -> int:
     """How many bytes were read: fewer than there is room for only at the end of the file."""
     got = 0
     while got < len(into):
-        count = source.readinto(into[got:])  # type: ignore[attr-defined]
+        count = os.readv(fd, [into[got:]])
         if not count:
             break
         got += count
@@ -193,6 +194,7 @@ class Copier:
         self.algorithm = algorithm
         self._gate = gate
         self._buffers = [bytearray(PIECE) for _ in range(3)]
+        self._of_thread = threading.local()
         self._hasher = ThreadPoolExecutor(1)
         self._writer = ThreadPoolExecutor(1)
 
@@ -201,7 +203,8 @@ class Copier:
 
         Raises: Changed: the source is not what was listed; OSError; what the gate raises.
         """
-        with open(source, "rb", buffering=0) as file:
+        file = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+        try:
             self._check(file, size, mtime_ns)
             fd = os.open(dest, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
             try:
@@ -213,25 +216,31 @@ class Copier:
             finally:
                 os.close(fd)
             self._check(file, size, mtime_ns)
+        finally:
+            os.close(file)
         return digest
 
     @staticmethod
-    def _check(file: BinaryIO, size: int, mtime_ns: int) -> None:
-        info = os.fstat(file.fileno())
+    def _check(file: int, size: int, mtime_ns: int) -> None:
+        info = os.fstat(file)
         if info.st_size != size or info.st_mtime_ns != mtime_ns:
             raise Changed("changed while it was copied")
 
-    def _small(self, file: BinaryIO, fd: int, size: int) -> str:
+    def _small(self, file: int, fd: int, size: int) -> str:
         self._gate(size)
-        room = bytearray(size)
-        if read_full(file, memoryview(room)) != size:
+        try:
+            buffer = self._of_thread.buffer
+        except AttributeError:
+            buffer = self._of_thread.buffer = memoryview(bytearray(SMALL))
+        room = buffer[:size]
+        if read_full(file, room) != size:
             raise Changed("ended early")
         digest = new_hash(self.algorithm)
         digest.update(room)
-        write_all(fd, memoryview(room), 0)
+        write_all(fd, room, 0)
         return str(digest.hexdigest())
 
-    def _big(self, file: BinaryIO, fd: int, size: int) -> str:
+    def _big(self, file: int, fd: int, size: int) -> str:
         digest = new_hash(self.algorithm)
         have = os.fstat(fd).st_size
         at = 0
