@@ -23,8 +23,9 @@ demo: setup ## a whole run on this machine: lose a rank, run out of time, resume
 
 test: test-py test-bash test-libraries test-lab ## all tests; as root also those with a real Slurm and our stand-in for PBS
 
+# One more than there are cores: the demo waits.
 test-py: setup
-	$(PY) -m pytest tests/py -n $(JOBS)
+	$(PY) -m pytest tests/py -n $$(($(JOBS) + 1))
 
 # Twice as many as there are cores: they wait more than they compute.
 test-bash: setup
