@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # shellcheck disable=SC2030,SC2031,SC2034 # a test is a subshell, and that is wanted; read by lib/leftovers.sh
 load job
+load node
 
 setup() {
   a_job
@@ -50,6 +51,58 @@ clear() { status_of ol_leftovers_clear 2>/dev/null; }
   clear
   [ "$status" = 1 ]
   [ "$(event excluded)" = "" ]
+}
+
+# Nodes with GPUs, as tests/fixtures/nodes has them; the launcher reaches this machine alone.
+gpus() { # STATE
+  a_node "amd/$1" && printf 'MemTotal: 1 kB\n' >"$OUTLAST_SYSROOT/proc/meminfo"
+  OUTLAST_PREFLIGHT=1 OUTLAST_CHECK_GPU_TOOL=rocm-smi OUTLAST_CHECK_SKIP=''
+}
+
+@test "leftovers: GPU memory that becomes free is waited for" {
+  gpus memory_left
+  export LOOKS=$SCHED/looks
+  _ol_nodegpu_used_mib() {
+    echo look >>"$LOOKS"
+    if (($(wc -l <"$LOOKS") < 3)); then echo 60416; else echo 10; fi
+  }
+  ol_sched_on_each() { echo asked >>"$SCHED/told" && "${@:3}"; }
+  clear
+  [ "$status $(cat "$SCHED/told")" = '0 asked' ]
+  [ "$(wc -l <"$LOOKS")" = 3 ]
+}
+
+@test "leftovers: a node whose GPUs do not become free is dropped for that, not the first one for what our command holds" {
+  gpus memory_left
+  ol_nodes_pick 2>/dev/null
+  _ol_leftovers_memory() { return 1; }
+  ol_sched_on_each() { [[ ${5:-} != *_ol_leftovers_memory* ]]; }
+  OUTLAST_HOSTS=(n1 n2 n3 n4 n5 n6)
+  OUTLAST_ON_DURABLE=(look)
+  clear
+  [ "$status" = 3 ]
+  [[ $(event excluded) == *'"nodes":"n2","why":"gpu_memory"'* ]]
+  [ "$(grep -c '"event":"excluded"' "$OUTLAST_STATE/events.jsonl")" = 1 ]
+}
+
+@test "leftovers: memory that many have in use, that nobody tells, or that preflight does not look at, is no reason" {
+  gpus memory_left
+  OUTLAST_NODE_LIST=n1,n2,n3
+  ol_sched_on_each() { [[ ${5:-} != *_ol_leftovers_memory* ]]; }
+  clear
+  [ "$status" = 0 ]
+  OUTLAST_CHECK_SKIP=gpu_memory OUTLAST_NODE_LIST=n1,n2
+  clear
+  [ "$status" = 0 ]
+  rm "$OUTLAST_SYSROOT"/sys/class/drm/card*/device/mem_info_vram_used
+  run -0 _ol_leftovers_memory
+}
+
+@test "leftovers: a tool that hangs tells nothing, and is not waited for" {
+  gpus memory_left
+  sleep() { :; }
+  _ol_nodegpu_used_mib() { command sleep 1000; }
+  run -0 _ol_leftovers_memory
 }
 
 @test "leftovers: TERM ends the wait" {

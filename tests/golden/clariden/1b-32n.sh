@@ -218,7 +218,7 @@ ol_site_env() {
 # Needs    log, ledger, badnodes
 
 # lib/leftovers.sh - nothing of an earlier launch is left where the next one starts
-# Needs    log, attempt, nodes, reach
+# Needs    log, attempt, nodes, nodegpu, reach
 
 # lib/pins.sh - is what the run trains with still what its first launch found? (docs/pins.md)
 # Needs    log, bounded, ledger, attempt, py
