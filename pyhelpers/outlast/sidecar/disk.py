@@ -11,9 +11,10 @@ import os
 import stat
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Callable, Dict, Iterator, List, Tuple
+from typing import Any, Callable, Iterator, List, Set, Tuple
 
-PIECE = 1 << 20  # it is read, hashed and written while it is in the cache of a core
+# Read, hashed and written while it is in a cache; of smaller pieces handing over to another thread is too large a part.
+PIECE = 1 << 21
 SMALL = 1 << 20  # smaller files are copied several at once, and flushed together
 FUSE = 0x65735546  # FUSE_SUPER_MAGIC, linux/magic.h
 BESIDE = 100  # plain files around the checkpoints: `latest`, a tracker
@@ -122,14 +123,19 @@ def plain_files(root: str, prefix: str) -> List[File]:
 
 def taken(*folders: str) -> int:
     """The bytes of all files below these folders, each once: some are links to others."""
-    found: Dict[Tuple[int, int], int] = {}
+    total = 0
+    seen: Set[int] = set()  # of those with several names
     for folder in folders:
         for top, _, names in os.walk(folder):
             for name in names:
                 with contextlib.suppress(OSError):  # just removed
                     info = os.lstat(os.path.join(top, name))
-                    found[info.st_dev, info.st_ino] = info.st_blocks * 512
-    return sum(found.values())
+                    number = info.st_dev << 64 | info.st_ino
+                    if number not in seen:
+                        total += info.st_blocks * 512
+                    if info.st_nlink > 1:
+                        seen.add(number)
+    return total
 
 
 def link(origin: str, aside: str) -> None:
