@@ -3,12 +3,14 @@
 import ast
 import errno
 import hashlib
+import itertools
 import os
 import socket
 import threading
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -189,8 +191,13 @@ def test_a_listing_is_known_by_its_files_in_whatever_order(tmp_path: Path, monke
     assert len({sign(files), sign(files[1:]), sign([*files, ("5", 0, 0)]), sign([*files[1:], ("0", 0, 1)])}) == 4
 
 
-@pytest.mark.parametrize("count", [1, agent.THREADS, 3 * agent.THREADS + 1])
-def test_of_many_small_files_each_is_copied_with_its_own_hash(node: Node, count: int) -> None:
+@pytest.mark.parametrize("waits", [False, True])
+@pytest.mark.parametrize("count", [1, agent.ALONE, agent.ALONE + 1, 3 * agent.ALONE + 1])
+def test_of_many_small_files_each_is_copied_with_its_own_hash(
+    node: Node, count: int, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = itertools.count(step=agent.ALONE if waits else 0)
+    monkeypatch.setattr(agent.resource, "getrusage", lambda who: SimpleNamespace(ru_nvcsw=next(told)))
     node.save(20, count)
     content = {str(number): b"x" * number for number in range(count)}
     for path, text in content.items():

@@ -17,6 +17,7 @@ import hmac
 import json
 import os
 import queue
+import resource
 import shutil
 import signal
 import socket
@@ -34,7 +35,8 @@ from outlast.sidecar import disk
 LINE_MAX = 1 << 20
 BATCH = 500
 READ = 9 << 16  # as text shorter than a line may be, and whole blocks of pages.py
-THREADS = 4  # that copy small files
+THREADS = 4  # that copy small files, where there is something to wait for
+ALONE = 20  # files, after which one thread looks whether it had to wait
 ORPHAN_S = 120.0
 SILENT_S = 60.0
 VERSION = 1
@@ -278,9 +280,7 @@ class Agent:
                 raise disk.Changed("{} {}".format(path, err))
 
         small = [file for file in files if file[1] <= disk.SMALL]
-        with ThreadPoolExecutor(THREADS) as pool:  # a turn of it costs as much as a small file, so few and long ones
-            turns = pool.map(lambda turn: [one(file) for file in small[turn::THREADS]], range(THREADS))
-            rows = [row for turn in turns for row in turn]
+        rows = self._copy_small(one, small)
         disk.flush(folder, [top + path for path, _, _ in small])
         if rows:
             self._batches("copied", message, rows)
@@ -289,6 +289,24 @@ class Agent:
                 self._batches("copied", message, [one(file)])
         for parent in made:
             disk.sync(parent)
+
+    @staticmethod
+    def _copy_small(one: Callable[[disk.File], List[Any]], files: List[disk.File]) -> List[Any]:
+        """All of them, by this thread alone until it has to wait for the file system, then by several.
+
+        Where nothing is waited for, as in memory, several threads only wait for each other.
+        """
+        rows: List[Any] = []
+        while len(rows) < len(files):
+            waits = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+            rows += [one(file) for file in files[len(rows) : len(rows) + ALONE]]
+            if resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - waits >= ALONE // 2:
+                break
+        rest = files[len(rows) :]
+        with ThreadPoolExecutor(THREADS) as pool:
+            for turn in pool.map(lambda first: [one(file) for file in rest[first::THREADS]], range(THREADS)):
+                rows += turn
+        return rows
 
     def _forget(self, message: Message) -> None:
         """Remove links aside, all but those of `keep`; with less than `need` bytes free also the checkpoints `remove`.
