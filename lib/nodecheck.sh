@@ -17,7 +17,7 @@
 ol_nodecheck_names() {
   local name vendor=''
   vendor=$(ol_nodegpu_vendor)
-  for name in gpu_count gpu_model gpu_driver gpu_ecc gpu_remap gpu_xid gpu_memory gpu_process interface route \
+  for name in gpu_count gpu_model gpu_driver gpu_ecc gpu_remap gpu_xid gpu_memory gpu_process gpu_clock interface route \
     local_disk shared_fs memory clock modules; do
     [[ " ${OUTLAST_CHECK_SKIP:-} " != *" $name "* ]] || continue
     case $name in

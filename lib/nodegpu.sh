@@ -12,6 +12,8 @@
 #          Intel: /sys/class/drm, where the driver for data centers has gt/gt*/error_counter (intel/compute-runtime
 #          level_zero/sysman/source/api/ras); xpu-smi (intel/xpumanager): discovery, `dump -m`, health. From 2.4.0 on its metrics of errors
 #          are "Unsupported"
+#          Clocks: amdgpu_pm.c ("pp_dpm_sclk", "power1_cap"); NVML's nvmlClocksEventReasons; i915/gt/intel_gt_sysfs_pm.c
+#          (rps_max_freq_mhz, throttle_reason_*)
 # Reads    OUTLAST_CHECK_GPU_TOOL OUTLAST_CHECK_GPUS OUTLAST_CHECK_GPU_MODEL OUTLAST_SYSROOT
 # Needs    nodecheck
 # Sourcing it defines the functions above and does nothing else.
@@ -296,4 +298,84 @@ _ol_nodegpu_pids() {
   stat -c %N "$root"/proc/[0-9]*/fd/* 2>/dev/null | sed -nE "s#^'.*/proc/([0-9]+)/fd/[0-9]+' -> '/dev/(kfd|nvidia[0-9]+|dri/renderD[0-9]+)'\$#\1#p"
   for folder in "$root"/sys/class/kfd/kfd/proc/[0-9]*/; do [[ ! -d $folder ]] || basename "$folder"; done
   [[ $(ol_nodegpu_vendor) != nvidia ]] || _ol_nodegpu_tool nvidia-smi --query-compute-apps=pid --format=csv,noheader
+}
+
+# Lines of `MHZ WATTS REASON`, one a device: the most that it may take, and why it is slowed down right now; `-`: not told, or
+# it is not.
+_ol_nodegpu_clocks() {
+  case $(ol_nodegpu_vendor) in
+    amd) _ol_nodegpu_clocks_amd ;;
+    nvidia) _ol_nodegpu_clocks_nvidia ;;
+    intel) _ol_nodegpu_clocks_intel ;;
+  esac
+}
+
+_ol_nodegpu_clocks_amd() {
+  local device mhz uw file
+  for device in "${OUTLAST_SYSROOT:-}"/sys/class/drm/card*/device; do
+    mhz=$(sed -nE 's/^[0-9]+: ([0-9]+)M[Hh]z.*/\1/p' "$device/pp_dpm_sclk" 2>/dev/null | sort -n | tail -n 1)
+    uw=''
+    for file in "$device"/hwmon/hwmon*/power1_cap; do read -r uw 2>/dev/null <"$file"; done
+    # Of the two dies of a board only one has a limit.
+    if [[ $uw =~ ^[1-9][0-9]*$ ]]; then uw=$((uw / 1000000)); else uw=-; fi
+    printf '%s %s -\n' "${mhz:--}" "$uw"
+  done
+}
+
+# The name of the last field has changed (driver 535). A power limit that is reached is no trouble.
+_ol_nodegpu_clocks_nvidia() {
+  local name words='' mhz watts bits reason
+  for name in clocks_event_reasons clocks_throttle_reasons; do
+    [[ $words == *0x* ]] || words=$(_ol_nodegpu_tool nvidia-smi "--query-gpu=clocks.max.sm,power.limit,$name.active" --format=csv,noheader,nounits)
+  done
+  while IFS=' ,' read -r mhz watts bits; do
+    reason=''
+    if [[ $bits =~ ^0x[0-9A-Fa-f]{1,16}$ ]]; then
+      ((! (bits & 0x8))) || reason+=,slowdown
+      ((! (bits & 0x60))) || reason+=,thermal
+      ((! (bits & 0x80))) || reason+=,power_brake
+    fi
+    [[ $mhz =~ ^[0-9]+$ ]] || mhz=-
+    watts=${watts%.*}
+    [[ $watts =~ ^[0-9]+$ ]] || watts=-
+    reason=${reason#,}
+    printf '%s %s %s\n' "$mhz" "$watts" "${reason:--}"
+  done <<<"$words"
+}
+
+_ol_nodegpu_clocks_intel() {
+  local gt mhz name flag reason
+  for gt in "${OUTLAST_SYSROOT:-}"/sys/class/drm/card*/gt/gt*; do
+    mhz='' reason=''
+    read -r mhz 2>/dev/null <"$gt/rps_max_freq_mhz"
+    for name in thermal prochot vr_thermalert; do
+      flag=0
+      read -r flag 2>/dev/null <"$gt/throttle_reason_$name"
+      [[ $flag != 1 ]] || reason+=,$name
+    done
+    reason=${reason#,}
+    [[ $mhz =~ ^[0-9]+$ ]] || mhz=-
+    printf '%s - %s\n' "$mhz" "${reason:--}"
+  done
+}
+
+# Half a second later the same again: a clock that is just changing may say anything. The first node compares the figures.
+_ol_nodegpu_check_clock() {
+  local told slowed least
+  told=$(_ol_nodegpu_clocks)
+  slowed=$(awk '$3 != "-" { print $3 }' <<<"$told")
+  if [[ -n $slowed ]]; then
+    sleep 0.5
+    told=$(_ol_nodegpu_clocks)
+    slowed=$(awk '$3 != "-" { n++; reason = $3 } END { if (n) printf "%d slowed down (%s)\n", n, reason }' <<<"$told")
+  fi
+  least=$(awk '$1 ~ /^[0-9]+$/ && (!m || $1 + 0 < m) { m = $1 + 0 } $2 ~ /^[0-9]+$/ && (!w || $2 + 0 < w) { w = $2 + 0 }
+    END { if (m) printf "%d MHz", m; if (w) printf "%s%d W", m ? ", " : "", w }' <<<"$told")
+  if [[ -n $slowed ]]; then
+    ol_nodecheck_say gpu_clock bad "$slowed${least:+, $least}" "none is slowed down"
+  elif [[ -n $least ]]; then
+    ol_nodecheck_say gpu_clock ok "$least"
+  else
+    ol_nodecheck_say gpu_clock unknown "it is not told"
+  fi
 }

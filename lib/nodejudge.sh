@@ -31,7 +31,7 @@ _ol_nodejudge_program() {
 
     BEGIN {
       OFS = "\t"
-      known = " answer gpu_count gpu_model gpu_driver gpu_ecc gpu_remap gpu_xid gpu_memory gpu_process interface route local_disk shared_fs memory clock modules "
+      known = " answer gpu_count gpu_model gpu_driver gpu_ecc gpu_remap gpu_xid gpu_memory gpu_process gpu_clock interface route local_disk shared_fs memory clock modules "
       checks = split(known, check, " ")
       while ((getline line < hosts) > 0) host[++count] = line
       for (i = 1; i <= count; i++) of_short[short(host[i])] = host[i]
@@ -111,6 +111,27 @@ _ol_nodejudge_program() {
       }
     }
 
+    function figure(text, unit) { return match(text, "[0-9]+ " unit) ? substr(text, RSTART, RLENGTH) + 0 : 0 }
+
+    # A tenth below the median is not chance: somebody has set a limit, or the board has.
+    function speed(h, unit) { return (h, "gpu_clock") in answer && answer[h, "gpu_clock"] == "ok" ? figure(seen[h, "gpu_clock"], unit) : 0 }
+    function look_at_speed(unit,   i, v, w, many, all, upto, median) {
+      for (i = 1; i <= count; i++) if (v = speed(host[i], unit)) { many[v]++; all++ }
+      if (all < 3) return
+      median = ""
+      for (v in many) {
+        upto = 0
+        for (w in many) if (w + 0 <= v + 0) upto += many[w]
+        if (upto * 2 >= all && (median == "" || v + 0 < median)) median = v + 0
+      }
+      for (i = 1; i <= count; i++) {
+        v = speed(host[i], unit)
+        if (!v || v >= 0.9 * median) continue
+        answer[host[i], "gpu_clock"] = "bad"
+        expected[host[i], "gpu_clock"] = median " " unit ", the median of all"
+      }
+    }
+
     # Alone, a node cannot be told from the file system that does not answer it, from the launcher, nor from a site file that
     # is wrong. What is broken whatever a site expects is its own.
     function is_its_own(h, c) {
@@ -131,6 +152,8 @@ _ol_nodejudge_program() {
       compare("gpu_model", 0)
       compare("gpu_driver", 0)
       compare("memory", 0)
+      look_at_speed("MHz")
+      look_at_speed("W")
       most = count * 0.05 > 2 ? count * 0.05 : 2
       for (k = 1; k <= checks; k++) {
         c = check[k]

@@ -288,7 +288,7 @@ _ol_preflight_once() {
 # Whoever gives no answer in ten seconds is asked once more when the last launch is cleared away, and what that launch still
 # holds is no node's fault (lib/leftovers.sh). The launch waits for the file system and loads the modules itself.
 ol_preflight_again() {
-  local OUTLAST_CHECK_SKIP="${OUTLAST_CHECK_SKIP:-} gpu_process gpu_memory memory shared_fs modules" OUTLAST_CHECK_LIMIT_S=5 OL_PREFLIGHT_QUICK=1
+  local OUTLAST_CHECK_SKIP="${OUTLAST_CHECK_SKIP:-} gpu_process gpu_memory gpu_clock memory shared_fs modules" OUTLAST_CHECK_LIMIT_S=5 OL_PREFLIGHT_QUICK=1
   OUTLAST_WHY='' OUTLAST_PREFLIGHT_CLASS=''
   [[ ${OUTLAST_PREFLIGHT:-1} != 1 ]] || _ol_preflight_once
 }

@@ -34,7 +34,7 @@ class Queue:
 CHECKS = (
     "answer",
     *("gpu_count", "gpu_model", "gpu_driver", "gpu_ecc", "gpu_remap", "gpu_xid", "gpu_memory", "gpu_process"),
-    *("interface", "route", "local_disk", "shared_fs", "memory", "clock", "modules"),
+    *("gpu_clock", "interface", "route", "local_disk", "shared_fs", "memory", "clock", "modules"),
 )
 
 

@@ -24,6 +24,9 @@ setup() {
     healthy          | gpu_remap   | ok none (none)
     healthy          | gpu_memory  | ok 10 MiB in use *
     healthy          | gpu_process | ok none (none)
+    healthy          | gpu_clock   | ok 1700 MHz, 560 W (-)
+    power_capped     | gpu_clock   | ok 1700 MHz, 300 W (-)
+    no_clocks        | gpu_clock   | unknown it is not told (-)
     gpu_lost         | gpu_count   | bad 7 (8)
     other_model      | gpu_model   | bad 7 x gfx90a 1002:7408;1 x gfx942 1002:74a1 (gfx90a)
     uncorrectable    | gpu_ecc     | ok count=3 (none new)
@@ -69,6 +72,10 @@ END
     healthy       | gpu_xid     | ok count=0 (none new)
     healthy       | gpu_memory  | ok 4 MiB in use *
     healthy       | gpu_process | ok none (none)
+    healthy       | gpu_clock   | ok 1410 MHz, 400 W (-)
+    slowed_down   | gpu_clock   | bad 1 slowed down (slowdown,thermal), 1410 MHz, 400 W *
+    older_driver  | gpu_clock   | bad 1 slowed down (power_brake), 1410 MHz, 400 W *
+    no_clocks     | gpu_clock   | unknown it is not told (-)
     gpu_lost      | gpu_count   | bad 3 (4)
     other_model   | gpu_model   | bad 1 x NVIDIA A10;3 x NVIDIA A100-SXM4-40GB (A100)
     uncorrectable | gpu_ecc     | ok count=3 (none new)
@@ -96,6 +103,8 @@ END
     healthy               | gpu_remap   | ok none (none)
     healthy               | gpu_memory  | ok 78 MiB in use *
     healthy               | gpu_process | ok none (none)
+    healthy               | gpu_clock   | ok 1600 MHz (-)
+    too_hot               | gpu_clock   | bad 1 slowed down (thermal), 1600 MHz *
     gpu_lost              | gpu_count   | bad 5 (6)
     other_model           | gpu_model   | bad 1 x 8086:56c0 2 tiles;5 x pvc 8086:0bd5 2 tiles (pvc)
     uncorrectable         | gpu_ecc     | ok count=4 (none new)

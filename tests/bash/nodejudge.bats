@@ -43,6 +43,22 @@ of_many() { # N BAD CHECK
   [ "$(of_many 8 3 memory)" = "5 ok, 3 site" ]
 }
 
+@test "nodejudge: GPUs that may take a tenth less than the median are slow; many of them are the site's" {
+  run -0 judged n1,n2,n3,n4 <<<'n1 | gpu_clock | ok | 1700 MHz, 560 W
+    n2 | gpu_clock | ok | 1700 MHz, 300 W
+    n3 | gpu_clock | ok | 1600 MHz, 550 W
+    n4 | gpu_clock | ok | 1700 MHz'
+  [[ $output == *'n2|gpu_clock|bad|1700 MHz, 300 W|550 W, the median of all|bad'* ]]
+  [ "$(grep -c 'gpu_clock|ok' <<<"$output")" = 3 ]
+  run -0 judged n1,n2,n3 <<<'n1 | gpu_clock | ok | 900 MHz
+    n2 | gpu_clock | ok | 1700 MHz
+    n3 | gpu_clock | unknown | it is not told'
+  [[ $output != *bad* ]]
+  seq 12 | awk -v OFS='\t' '{ print "n" $1, "gpu_clock", "ok", ($1 < 4 ? 900 : 1700) " MHz", "-"; print "n" $1, "end", "ok", 1, "-" }' >"$BATS_TEST_TMPDIR/said"
+  run -0 ol_nodejudge "$(seq -s, -f 'n%.0f' 12)" "$COUNTERS" "$NEW" <"$BATS_TEST_TMPDIR/said"
+  [ "$(grep -c $'\tsite$' <<<"$output")" = 3 ]
+}
+
 @test "nodejudge: of many nodes 5 % are to blame, and all of two are not" {
   [ "$(of_many 100 5 memory)" = "5 bad, 95 ok" ]
   [ "$(of_many 100 6 memory)" = "94 ok, 6 site" ]
