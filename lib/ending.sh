@@ -69,13 +69,13 @@ _ol_ending_of_ours() {
 # A host that was rebooted answers again, and srun, which does not find its step there, calls it by its place among the
 # step's hosts, in the scheduler's order (Slurm 22.05, also where the ranks have another). Unless a rank was still there.
 _ol_ending_missing_step() {
-  local line hosts=() host
+  local line of_step=() host
   line=$(grep -aoE 'Aborting, (io error and missing step|step missing and io error) on node [0-9]+' "$OUTLAST_SAID" 2>/dev/null | head -n 1)
   [[ -n $line ]] || return 0
   for host in "${OUTLAST_HOSTS[@]}"; do
-    [[ ,${OUTLAST_NODE_LIST:-}, != *,$host,* ]] || hosts+=("$host")
+    [[ ,${OUTLAST_NODE_LIST:-}, != *,$host,* ]] || of_step+=("$host")
   done
-  host=${hosts[10#${line##* }]:-}
+  host=${of_step[10#${line##* }]:-}
   [[ -n $host ]] && ! grep -qaE "srun: error: ${host%%.*}: tasks? " "$OUTLAST_SAID" || return 0
   printf 'missing step on %s\n' "$host"
 }

@@ -218,14 +218,14 @@ _ol_preflight_note() { # SECONDS
 
 _ol_preflight_drop() {
   local host check seen
-  local -A hosts=()
+  local -A of_check=()
   while IFS=$'\t' read -r host check seen; do
     ol_log_warn "$host: $check is bad: $seen"
-    hosts[$check]+=" $host"
+    of_check[$check]+=" $host"
   done < <(_ol_preflight_ruled bad)
-  for check in "${!hosts[@]}"; do
+  for check in "${!of_check[@]}"; do
     # shellcheck disable=SC2086 # names of hosts, as words
-    ol_nodes_drop "health_check_$check" ${hosts[$check]}
+    ol_nodes_drop "health_check_$check" ${of_check[$check]}
   done
   ol_nodes_strike_aside
 }
