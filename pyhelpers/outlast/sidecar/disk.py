@@ -11,10 +11,10 @@ import os
 import stat
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Callable, Iterator, List, Set, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Set, Tuple
 
 # Read, hashed and written while it is in a cache; of smaller pieces handing over to another thread is too large a part.
-PIECE = 1 << 21
+PIECE = 1 << 22
 SMALL = 1 << 20  # smaller files are copied several at once, and flushed together
 FUSE = 0x65735546  # FUSE_SUPER_MAGIC, linux/magic.h
 BESIDE = 100  # plain files around the checkpoints: `latest`, a tracker
@@ -199,9 +199,8 @@ class Copier:
     def __init__(self, algorithm: str, gate: Callable[[int], None]) -> None:
         self.algorithm = algorithm
         self._gate = gate
-        self._buffers = [bytearray(PIECE) for _ in range(3)]
+        self._buffers = [bytearray(PIECE) for _ in range(2)]
         self._of_thread = threading.local()
-        self._hasher = ThreadPoolExecutor(1)
         self._writer = ThreadPoolExecutor(1)
 
     def copy(self, source: str, dest: str, size: int, mtime_ns: int) -> str:
@@ -249,36 +248,35 @@ class Copier:
     def _big(self, file: int, fd: int, size: int) -> str:
         digest = new_hash(self.algorithm)
         have = os.fstat(fd).st_size
-        at = 0
-        busy: List[Future[Any]] = []
-        turn = 0
+        at = turn = 0
+        writing: Optional[Future[None]] = None
         try:
             while at < size:
                 self._gate(min(PIECE, size - at))
-                # Three buffers in turn: one is read while the one before is hashed and written.
-                room = memoryview(self._buffers[turn % 3])[: min(PIECE, size - at)]
+                # Two buffers in turn: one is read and hashed while the other is written.
+                room = memoryview(self._buffers[turn % 2])[: min(PIECE, size - at)]
                 turn += 1
                 if read_full(file, room) != len(room):
                     raise Changed("ended early")
-                for future in busy:
-                    future.result()
-                busy = [self._hasher.submit(digest.update, room)]
+                if writing is not None:
+                    writing.result()
+                    writing = None
                 if at + len(room) <= have and os.pread(fd, len(room), at) == room:
                     pass  # from an earlier try
                 else:
                     have = 0
-                    busy.append(self._writer.submit(write_all, fd, room, at))
+                    writing = self._writer.submit(write_all, fd, room, at)
+                digest.update(room)
                 at += len(room)
-            for future in busy:
-                future.result()
+            if writing is not None:
+                writing.result()
         finally:
-            for future in busy:  # nobody may write to the file any more when it is closed
-                future.exception()
+            if writing is not None:  # nobody may write to the file any more when it is closed
+                writing.exception()
         return str(digest.hexdigest())
 
     def close(self) -> None:
-        """End its threads."""
-        self._hasher.shutdown()
+        """End its thread."""
         self._writer.shutdown()
 
 
