@@ -21,7 +21,7 @@ lab_at() {
 }
 
 lab_up() {
-  lab up --scheduler "$WORLD"
+  lab up --scheduler "$WORLD" --plain
   install -d -o 61001 -g 61000 -m 2750 "$world_disk"
 }
 

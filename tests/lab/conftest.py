@@ -27,6 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "seldom: nothing in it is the scheduler's; on PBS's stand-in with ALL=1 only")
     config.addinivalue_line("markers", "extra: its like is played elsewhere, or it takes long; with ALL=1 only")
     config.addinivalue_line("markers", "torch: the scenario's hosts have a Python with torch (torch_job.py)")
+    config.addinivalue_line("markers", "freezes: the scenario's shared file system can freeze")
     config.addinivalue_line("markers", "race: two things meet in time, and their order is chance")
 
 
@@ -65,7 +66,8 @@ def hosts(request: pytest.FixtureRequest) -> int:
 def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     """A lab, up, with nothing in its queue."""
     see = torch_job.environment() if request.node.get_closest_marker("torch") else None
-    with running(hosts(request), kind=KINDS[request.param], see=see) as lab:
+    freezes = request.node.get_closest_marker("freezes") is not None
+    with running(hosts(request), kind=KINDS[request.param], see=see, freezes=freezes) as lab:
         yield lab
         keep_records(lab, request.node.name)
 

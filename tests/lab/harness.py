@@ -382,12 +382,15 @@ def _furnish_project(lab: Lab) -> None:
 
 @contextmanager
 def running(
-    hosts: int = 4, parent: Path | None = None, kind: type[AnyLab] = Lab, see: Path | None = None
+    hosts: int = 4, parent: Path | None = None, kind: type[AnyLab] = Lab, see: Path | None = None, freezes: bool = False
 ) -> Iterator[AnyLab]:
-    """A lab, up, whose hosts see that folder of the machine, too; gone afterwards, whatever happens."""
+    """A lab, up, whose hosts see that folder of the machine, too; gone afterwards, whatever happens.
+
+    One that `freezes` has a shared file system that can: two servers in a row, through which all is slower.
+    """
     with lab_folder("outlast-lab-", parent) as folder:
         lab = kind(folder)
-        also = ["--see", str(see)] if see else []
+        also = [*(["--see", str(see)] if see else []), *([] if freezes else ["--plain"])]
         lab.command("up", "--scheduler", kind.scheduler, "--hosts", str(hosts), *also, limit_s=120)
         _furnish_project(lab)
         yield lab

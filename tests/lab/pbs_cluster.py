@@ -186,6 +186,6 @@ def cluster() -> Iterator[Cluster]:
     os.environ.update(OUTLAST_LAB_SCALE=str(SCALE), OUTLAST_LAB_KILL_SCALE=str(KILL_SCALE))
     with lab_folder("outlast-pbs-") as folder:
         found = Cluster(folder)
-        found.lab("up", "--scheduler", "pbs")
+        found.lab("up", "--scheduler", "pbs", "--plain")
         found.write("wrapper", WRAPPER)
         yield found

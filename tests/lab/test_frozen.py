@@ -8,6 +8,8 @@ from collections.abc import Callable
 import pytest
 from harness import Lab, wait_for
 
+pytestmark = pytest.mark.freezes
+
 MINUTE = 60
 # The trainer would look for accidents in its folder on the shared file system, again and again.
 NO_FAULTS = ("--set", "env.OUTLAST_DEMO_FAULTS=")
