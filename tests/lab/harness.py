@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -247,18 +248,11 @@ class Lab:
     def events(self, event: str = "", **fields: object) -> list[Event]:
         """The ledger's events of that name with those fields, in order, each once."""
         try:
-            lines = (self.folder / "events.jsonl").read_text(errors="replace").splitlines()
+            text = (self.folder / "events.jsonl").read_text(errors="replace")
         except FileNotFoundError:
             return []
-        found: dict[tuple[object, ...], Event] = {}
-        for line in lines:
-            try:
-                entry = json.loads(line)
-            except json.JSONDecodeError:
-                continue
-            found.setdefault((entry["job"], entry["restart"], entry["seq"], entry["event"], entry["t"]), entry)
         wanted = {"event": event, **fields} if event else fields
-        return [e for e in found.values() if all(e.get(key) == value for key, value in wanted.items())]
+        return [dict(e) for e in _ledger(text) if all(e.get(key) == value for key, value in wanted.items())]
 
     def wait_event(self, event: str, limit_s: float = 60, **fields: object) -> Event:
         """The first such event, as soon as it is in the ledger."""
@@ -366,6 +360,20 @@ class Lab:
 
 def _tail(path: Path, lines: int = 80) -> str:
     return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+
+
+# It is looked at again and again while a scenario waits, and rarely has it changed.
+@functools.lru_cache(maxsize=1)
+def _ledger(text: str) -> list[Event]:
+    """The events of a ledger, in order, each once; what is no event yet is left out."""
+    found: dict[tuple[object, ...], Event] = {}
+    for line in text.splitlines():
+        try:
+            entry = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        found.setdefault((entry["job"], entry["restart"], entry["seq"], entry["event"], entry["t"]), entry)
+    return list(found.values())
 
 
 def _furnish_project(lab: Lab) -> None:

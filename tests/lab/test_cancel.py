@@ -22,7 +22,7 @@ def slurms(form: str, *marks: Any) -> Any:
 # A person's word to the job, or to a part of it (Lab.end).
 FORMS = [
     *("default", extra("root"), extra("signal")),
-    *(slurms("batch", EXTRA), slurms("full"), slurms("step", EXTRA), slurms("step-signal")),
+    *(slurms("batch", EXTRA), slurms("full", EXTRA), slurms("step", EXTRA), slurms("step-signal")),
 ]
 
 
@@ -53,7 +53,7 @@ def test_scancel_while_training(lab: Lab, form: str) -> None:
     assert "outlast resume" in lab.log(job)
 
 
-@pytest.mark.parametrize("form", ["default", slurms("batch", EXTRA), slurms("step-signal")])
+@pytest.mark.parametrize("form", ["default", slurms("batch", EXTRA), slurms("step-signal", EXTRA)])
 def test_scancel_while_training_takes_the_insurance_along(lab: Lab, form: str) -> None:
     lab.render(*LONGER, "--set", "successor=launch")
     job = lab.submit()
@@ -64,6 +64,7 @@ def test_scancel_while_training_takes_the_insurance_along(lab: Lab, form: str) -
     assert_removed(lab, insurance)
 
 
+@pytest.mark.seldom
 def test_scancel_before_the_launch(lab: Lab) -> None:
     lab.render(*LONGER, "--set", 'prepare=["sleep 60"]')
     job = lab.submit()
@@ -83,6 +84,7 @@ def test_scancel_before_the_ranks_have_met(lab: Lab) -> None:
     assert_over(lab, job)
 
 
+@pytest.mark.seldom
 def test_scancel_in_a_save_leaves_no_torn_checkpoint(lab: Lab) -> None:
     lab.faults({"kind": "slow_save", "seconds": 60, "step": 40})
     lab.render(*LONGER)

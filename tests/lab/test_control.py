@@ -34,6 +34,7 @@ def test_a_teammate_may_stop_the_run(lab: Lab) -> None:
     lab.wait_until_empty()
 
 
+@pytest.mark.seldom
 def test_save_makes_one_checkpoint_now_and_training_goes_on(lab: Lab) -> None:
     command = "python3 -u train.py --output_dir {ckpt_dir} --max_steps {target_step} --save_steps 0 "
     command += "--step_time 0.1 {resume}"

@@ -29,6 +29,7 @@ def test_a_crash_by_code_is_relaunched_in_the_same_job(lab: Lab) -> None:
     assert "finished" in finished and "=== Finished: Job" in finished
 
 
+@pytest.mark.seldom
 def test_a_segmentation_fault_of_one_rank_is_told_from_its_peers_deaths(lab: Lab) -> None:
     lab.faults({"kind": "segv", "rank": 2, "step": 50, "once": "crashed"})
     lab.render()

@@ -100,6 +100,7 @@ def test_qdel_of_the_parent_by_force_starts_the_insurance_which_leaves(pbs_lab: 
     assert pbs_lab.job(child)["Exit_status"] == "1"
 
 
+@pytest.mark.extra
 def test_qdel_of_the_child_and_then_of_the_parent(pbs_lab: PbsLab) -> None:
     job = training(pbs_lab, *INSURED)
     child = pbs_lab.successor(job)

@@ -41,6 +41,7 @@ def test_a_dead_sister_is_found_and_given_up_before_pbs_ends_the_job_for_it(pbs_
     pbs_lab.wait_until_empty()
 
 
+@pytest.mark.extra
 def test_a_dead_sister_of_a_job_that_pbs_would_let_live_is_found_all_the_same(pbs_lab: PbsLab) -> None:
     # The launcher's own limit is beyond what the scenario takes: as with MPICH's, which never notices.
     sets = ["env.PALS_RPC_TIMEOUT=100000", "env.PALS_PING_PERIOD=100000"]
@@ -111,6 +112,7 @@ def test_the_first_host_dies_and_pbs_runs_the_job_again_once(pbs_lab: PbsLab) ->
 
 
 @pytest.mark.hosts(3)
+@pytest.mark.extra
 def test_the_first_host_dies_and_the_insurance_runs_instead_of_the_job(pbs_lab: PbsLab) -> None:
     job = training(pbs_lab, "--set", "successor=launch")
     child = pbs_lab.successor(job)

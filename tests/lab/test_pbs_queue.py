@@ -57,6 +57,7 @@ def test_a_successor_has_a_place_for_its_log_even_if_somebody_took_it_away(pbs_l
     pbs_lab.assert_resumed()
 
 
+@pytest.mark.extra
 def test_a_successor_that_a_person_holds_waits_and_goes_on_when_it_is_released(pbs_lab: PbsLab) -> None:
     pbs_lab.render(
         "--set", "progress.target_step=250", "--set", "successor=launch", "--set", "deadline.train_at_most_s=20"

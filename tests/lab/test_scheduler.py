@@ -117,6 +117,7 @@ def test_a_controller_that_is_down_when_the_job_ends_is_waited_for(lab: Lab) -> 
     lab.assert_resumed()
 
 
+@pytest.mark.seldom
 def test_a_controller_that_hangs_does_not_make_two_successors(lab: Lab) -> None:
     lab.render(*LONGER, "--set", "deadline.train_at_most_s=25")
     job = lab.submit()
