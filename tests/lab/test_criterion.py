@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from harness import CHECKOUT, Lab
 
-# A step of the small model counts for 25, and it saves as rarely as a big one would: 50000 steps by 16 ranks would
+# A step of the small model counts for 100, and it saves as rarely as a big one would: 50000 steps by 16 ranks would
 # take two cores half an hour.
 TRAINER = f"""
 import sys
@@ -16,12 +16,12 @@ from outlast.demo import train
 
 class Trainer(train.Trainer):
     def step(self):
-        self.run.progress.step += 24
+        self.run.progress.step += 99
         return super().step()
 
 
 train.Trainer = Trainer
-small = "--per_device_train_batch_size 1 --save_steps 10000 --step_time 0.04"
+small = "--per_device_train_batch_size 1 --save_steps 10000 --step_time 0.16"
 sys.exit(train.main([*sys.argv[1:], *small.split()]))
 """
 
