@@ -35,10 +35,11 @@ _ol_leftovers_kill() { # JOB
 }
 
 # Runs on a node: a driver needs seconds to give back what a dead process held. Status 1: after ten it has not. A node that
-# cannot tell is taken as it is, and nobody waits for a tool that hangs.
+# cannot tell is taken as it is, and a tool that hangs is killed with its children (-m: a process group of its own).
 _ol_leftovers_memory() {
   local out used tick pid
   out=$(mktemp) || return 0
+  set -m
   SECONDS=0
   while :; do
     _ol_nodegpu_used_mib >"$out" 2>/dev/null </dev/null &
@@ -48,7 +49,7 @@ _ol_leftovers_memory() {
       sleep 0.1
     done
     used=''
-    kill -s KILL "$pid" 2>/dev/null || read -r used <"$out"
+    if kill -0 "$pid" 2>/dev/null; then kill -s KILL -- "-$pid"; else read -r used <"$out"; fi
     if [[ ! $used =~ ^[0-9]+$ ]] || ((used <= 2048)); then
       rm -f "$out"
       return 0

@@ -98,11 +98,16 @@ gpus() { # STATE
   run -0 _ol_leftovers_memory
 }
 
-@test "leftovers: a tool that hangs tells nothing, and is not waited for" {
+@test "leftovers: a tool that hangs tells nothing, is not waited for, and is not left behind" {
   gpus memory_left
-  sleep() { :; }
-  _ol_nodegpu_used_mib() { command sleep 1000; }
+  sleep() { command sleep 0.01; }
+  _ol_nodegpu_used_mib() {
+    command sleep 1000 &
+    echo "$!" >"$SCHED/tool"
+    wait
+  }
   run -0 _ol_leftovers_memory
+  until_true eval '! kill -0 "$(<"$SCHED/tool")" 2>/dev/null'
 }
 
 @test "leftovers: TERM ends the wait" {
