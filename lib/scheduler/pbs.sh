@@ -320,9 +320,13 @@ ol_sched_release() {
 # shellcheck disable=SC2016 # expanded by that shell
 ol_sched_shell_text() { printf '#!/bin/bash\nIFS= read -r script\nexec /bin/bash -l "$script"\n'; }
 
+# One file for one list of hosts, however often it is asked for: for weeks, each minute.
 _ol_pbs_hostfile() { # NODES
-  local file=$OUTLAST_STATE/hosts.$BASHPID
-  tr , '\n' <<<"$1" >"$file"
+  local sum file part
+  sum=$(cksum <<<"$1")
+  file=$OUTLAST_STATE/hosts.${sum// /.}
+  part=$file.$BASHPID
+  [[ -s $file ]] || { tr , '\n' <<<"$1" >"$part" && mv -f -- "$part" "$file"; }
   printf '%s\n' "$file"
 }
 

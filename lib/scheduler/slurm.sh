@@ -183,14 +183,19 @@ ol_sched_restart() { printf '%d\n' "${SLURM_RESTART_COUNT:-0}"; }
 ol_sched_nodes() { scontrol show hostnames "$SLURM_JOB_NODELIST"; }
 ol_sched_submit_dir() { printf '%s\n' "${SLURM_SUBMIT_DIR:-$PWD}"; }
 
-# What --nodelist takes: the hosts, or a file of them where they are too many for one word of a command line.
+# What --nodelist takes: the hosts, or a file of them where they are too many for one word of a command line. One list has
+# one file, however often it is asked for.
 _ol_slurm_nodelist() { # HOSTS
-  local file=$OUTLAST_STATE/nodelist.$BASHPID
+  local sum file part
   if ((${#1} <= 100000)); then
     printf '%s\n' "$1"
-  else
-    printf '%s\n' "${1//,/$'\n'}" >"$file" && printf '%s\n' "$file"
+    return
   fi
+  sum=$(cksum <<<"$1")
+  file=$OUTLAST_STATE/nodelist.${sum// /.}
+  part=$file.$BASHPID
+  [[ -s $file ]] || { tr , '\n' <<<"$1" >"$part" && mv -f -- "$part" "$file"; }
+  printf '%s\n' "$file"
 }
 
 # --overlap: the training step holds every core and GPU.

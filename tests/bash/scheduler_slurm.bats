@@ -296,6 +296,8 @@ END
   [[ $file == /* ]]
   [ "$(wc -l <"$file")" = 12000 ]
   [ "$(sed -n '1p;$p' "$file" | paste -sd' ')" = "nid000000 nid011999" ]
+  ol_sched_on_each 10 "$list" true
+  [ "$(find "$OUTLAST_STATE" -name 'nodelist.*')" = "$file" ]
 }
 
 @test "slurm_launch: a spare in the place of a lost node keeps that place, though srun sorts names" {
