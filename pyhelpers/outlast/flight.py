@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from outlast.checkpoint import pickles
+from outlast.refused import Refused
 
 MAX_BYTES = 64 << 20
 
@@ -123,11 +125,11 @@ def compare(dumps: dict[int, dict[str, Any]], unread: list[str] | None = None) -
 def look(folder: Path) -> Found:
     """The same of a folder with files that end in their rank: `flight.3`, or as PyTorch names them.
 
-    Raises: FileNotFoundError: there are none.
+    Raises: Refused: there are none.
     """
     dumps: dict[int, dict[str, Any]] = {}
     unread = []
-    for path in sorted(folder.iterdir()):
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         rank = re.fullmatch(r"(?:flight\.|.*[^0-9])([0-9]{1,9})", path.name)
         if not rank or not path.is_file():
             continue
@@ -136,7 +138,8 @@ def look(folder: Path) -> Found:
         except (ValueError, OSError) as err:
             unread.append(f"{path.name}: {err}")
     if not dumps and not unread:
-        raise FileNotFoundError(2, "no dump of a flight recorder in it (flight.RANK)", str(folder))
+        where = "name the folder of a hang: RUN/stacks/JOB.RESTART.ATTEMPT"
+        raise Refused(f"{folder}: no dump of a flight recorder (flight.RANK) in it; {where}")
     return compare(dumps, unread)
 
 
@@ -153,13 +156,20 @@ def text(found: Found) -> str:
         late = {rank: count for rank, count in sorted(group.begun.items()) if count < group.first}
         said = f"{len(group.begun)} of {len(group.ranks)} ranks, collective {group.first}"
         if late:
-            said += "; behind: " + ", ".join(f"rank {rank} at {count}" for rank, count in [*late.items()][:16])
-            said += f" and {len(late) - 16} more" if len(late) > 16 else ""
+            said += f"; behind: {_some(f'rank {rank} at {count}' for rank, count in late.items())}"
         lines.append(f"group {group.name}: {said}")
     if found.behind:
-        lines.append("waited for: " + ", ".join(f"rank {rank}" for rank in found.behind))
+        lines.append(f"waited for: {_some(f'rank {rank}' for rank in found.behind)}")
     else:
         lines.append("waited for: nobody is behind the others")
     if found.silent:
-        lines.append("no dump of: " + ", ".join(f"rank {rank}" for rank in sorted(found.silent)[:32]))
-    return "\n".join([*lines, *(f"not read: {each}" for each in found.unread)])
+        lines.append(f"no dump of: {_some(f'rank {rank}' for rank in sorted(found.silent))}")
+    lines += [f"not read: {each}" for each in found.unread[:16]]
+    if len(found.unread) > 16:
+        lines.append(f"not read: {len(found.unread) - 16} more")
+    return "\n".join(lines)
+
+
+def _some(texts: Iterable[str], most: int = 16) -> str:
+    all_of = list(texts)
+    return ", ".join(all_of[:most]) + (f" and {len(all_of) - most} more" if len(all_of) > most else "")

@@ -132,8 +132,16 @@ def test_what_is_no_dump_is_named_and_the_others_are_compared(folder: Path, caps
 
 
 def test_a_folder_without_dumps_is_said_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert commands.main(["flight", str(tmp_path)]) == 1
-    assert "no dump of a flight recorder in it" in capsys.readouterr().err
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        assert commands.main(["flight", str(folder)]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"outlast: {folder}: no dump of a flight recorder") and said.count("\n") == 1
+
+
+def test_a_thousand_ranks_that_are_behind_are_not_all_named() -> None:
+    found = flight.compare({rank: dump({"0": (7 - (rank > 0), [*range(1000)])}) for rank in range(1000)})
+    assert "behind: rank 1 at 6" in flight.text(found)
+    assert all(len(line) < 400 and line.endswith("and 983 more") for line in flight.text(found).splitlines())
 
 
 def test_a_pickle_is_never_run(folder: Path) -> None:
