@@ -106,8 +106,8 @@ def text(decision: Decision) -> str:
         ("Class", told.get("class", "")),
         ("Fingerprint", told.get("fingerprint", "")),
         ("Blame", told.get("blame", "")),
+        ("Nobody named", told.get("rung", "")),
     ]
-    rows += [("Nobody named", told.get("rung", ""))]
     rows += [("Asks for", told.get("asks", "")), *(("Guard", guard) for guard in decision.many["guard"])]
     rows += [("Then", told["then"] + (f": {told['why']}" if told.get("why") else ""))]
     rows += [("Note", note) for note in decision.many["note"]]

@@ -26,4 +26,4 @@ def usual(site: Site, name: str, nodes: int, walltime_s: int, chain: bool) -> tu
         return count, ""
     if queue.refusal(found, nodes, walltime_s, chain) is not None:
         return 0, ""
-    return 0, f"no spare nodes: {site.name}'s queue {name} {why}; set spares to silence this"
+    return 0, f"no spare nodes: {site.name}'s queue {name} {why}; type --set spares=0 to silence this"

@@ -49,7 +49,8 @@ def test_render_says_it_on_stderr_and_the_script_is_whole(capsys: pytest.Capture
     told = capsys.readouterr()
     assert "#PBS -l select=16\n" in told.out
     assert told.err == (
-        "render: no spare nodes: aurora's queue capacity takes up to 16 nodes, not 17; set spares to silence this\n"
+        "render: no spare nodes: aurora's queue capacity takes up to 16 nodes, not 17;"
+        " type --set spares=0 to silence this\n"
     )
     assert commands.main([*words, "--set", "spares=0"]) == 0
     assert capsys.readouterr().err == ""

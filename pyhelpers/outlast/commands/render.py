@@ -62,7 +62,7 @@ def _answer(options: argparse.Namespace) -> int:
     else:
         plan = config.plan(root, options.site, options.job, user_file(), typed(options), outside)
         text = _explained(plan) if options.explain else script(plan, root)
-        tell(plan)
+        tell(plan, "render")
     _write(text, options.output)
     return 0
 
@@ -94,10 +94,10 @@ def script(plan: config.Plan, root: Path) -> str:
     return render.script(plan, root, settings.Install(python, sys.executable, str(root)))
 
 
-def tell(plan: config.Plan) -> None:
-    """What a person should hear of a plan, on stderr."""
+def tell(plan: config.Plan, who: str) -> None:
+    """What a person should hear of a plan, on stderr, from `who`."""
     if plan.remark:
-        print(f"render: {plan.remark}", file=sys.stderr)
+        print(f"{who}: {plan.remark}", file=sys.stderr)
 
 
 def _explained(plan: config.Plan) -> str:

@@ -34,7 +34,7 @@ def submit(
     root, outside = tree.root(), sites.outside(site_dir or [], os.environ)
     plan = config.plan(root, site, job, render.user_file(), render.typed(typed), outside)
     new = prepared(plan, root)
-    render.tell(plan)
+    render.tell(plan, "outlast")
     if jobs.end_date_has_come(end := plan.job.guard.end_date, datetime.now()):
         hint = "the first job will hold the run; type --set guard.end_date=DAY with a later one"
         typer.echo(f"outlast: guard.end_date {end} has come: {hint}", err=True)
