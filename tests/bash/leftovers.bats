@@ -98,16 +98,18 @@ gpus() { # STATE
   run -0 _ol_leftovers_memory
 }
 
+is_gone() { ! kill -0 "$1" 2>/dev/null; }
+
 @test "leftovers: a tool that hangs tells nothing, is not waited for, and is not left behind" {
   gpus memory_left
   sleep() { command sleep 0.01; }
   _ol_nodegpu_used_mib() {
-    command sleep 1000 &
+    command sleep 1000 3>&- &
     echo "$!" >"$SCHED/tool"
     wait
   }
   run -0 _ol_leftovers_memory
-  until_true eval '! kill -0 "$(<"$SCHED/tool")" 2>/dev/null'
+  until_true is_gone "$(<"$SCHED/tool")"
 }
 
 @test "leftovers: TERM ends the wait" {
