@@ -98,8 +98,6 @@ gpus() { # STATE
   run -0 _ol_leftovers_memory
 }
 
-is_gone() { ! kill -0 "$1" 2>/dev/null; }
-
 @test "leftovers: a tool that hangs tells nothing, is not waited for, and is not left behind" {
   gpus memory_left
   sleep() { command sleep 0.01; }
