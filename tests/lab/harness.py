@@ -75,7 +75,7 @@ class Lab:
     # for the old credential.
     detected_s: ClassVar[float] = 90
     # Options for a job that is not warned before its limit comes.
-    unwarned: ClassVar[tuple[str, ...]] = ("--signal=B:USR1@1",)
+    unwarned: ClassVar[tuple[str, ...]] = ("--signal=B:USR1@0",)
     # What a shell inside of another job would leave to a job of ours.
     of_another_job: ClassVar[dict[str, str]] = {"SLURM_NTASKS": "7"}
     # The scheduler's own words for a queue that takes no jobs.
