@@ -116,7 +116,7 @@ _ol_coordinator_agents() {
   read -r port <"$OUTLAST_STATE/sidecar_port"
   others=$(_ol_coordinator_others)
   [[ -n $others ]] || return 0
-  ol_bring disk agent || return 0
+  ol_bring disk wire agent || return 0
   text=$(declare -f ol_bring_here ol_bring_run _ol_coordinator_agent)
   # These launchers carry no environment.
   [[ ${OUTLAST_LAUNCHER:-} != mpich-* ]] || token=$(_ol_coordinator_token)

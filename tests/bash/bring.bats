@@ -6,7 +6,7 @@ setup() {
   a_job
   TOOL=$OUTLAST_RUN_DIR/tool/1.0/outlast/sidecar NODE=$BATS_TEST_TMPDIR/n2
   mkdir -p "$TOOL"
-  cp "$ROOT"/pyhelpers/outlast/sidecar/{disk,agent,arrange}.py "$TOOL"
+  cp "$ROOT"/pyhelpers/outlast/sidecar/{disk,wire,agent,arrange}.py "$TOOL"
 }
 
 brings() { status_of ol_bring "$@" 2>>"$OUTLAST_STATE/job.log"; }
@@ -15,16 +15,16 @@ on_the_node() { env -i PATH="$PATH" bash -c "$(declare -f ol_bring_here ol_bring
 
 @test "bring: a file arrives on a node as it is, whatever is in it" {
   printf 'text = "%%s \\n $HOME `id` \x27quoted\x27 é"\n\n\nend = 1\n' >"$TOOL/agent.py"
-  brings disk agent
+  brings disk wire agent
   on_the_node 'ol_bring_here "$@"' "$NODE/py" "${OL_BRING[@]}"
   cmp "$TOOL/agent.py" "$NODE/py/outlast/sidecar/agent.py"
   cmp "$TOOL/disk.py" "$NODE/py/outlast/sidecar/disk.py"
-  [ "$(entries "$NODE/py/outlast/sidecar")" = "__init__.py agent.py disk.py" ]
+  [ "$(entries "$NODE/py/outlast/sidecar")" = "__init__.py agent.py disk.py wire.py" ]
 }
 
 @test "bring: what nodes are brought is small enough for a word, and finds all that it imports" {
   local word
-  brings disk agent arrange
+  brings disk wire agent arrange
   for word in "${OL_BRING[@]}"; do [ "$(wc -c <<<"$word")" -lt 65536 ]; done
   on_the_node 'ol_bring_here "$@"' "$NODE/py" "${OL_BRING[@]}"
   # Without words they end where they would take them apart.
@@ -40,7 +40,7 @@ on_the_node() { env -i PATH="$PATH" bash -c "$(declare -f ol_bring_here ol_bring
   rm -r "$OUTLAST_RUN_DIR/tool"
   brings disk
   [ "$status ${#OL_BRING[@]}" = "0 1" ]
-  brings disk agent
+  brings disk wire agent
   [ "$status ${#OL_BRING[@]}" = "1 0" ]
 }
 

@@ -12,9 +12,10 @@ setup() {
 
 # What is brought to the other nodes: an agent that consists of this LINE.
 the_agent() {
+  local module
   mkdir -p "$OUTLAST_LOCAL/py/outlast/sidecar"
   printf '%s\n' "$1" >"$OUTLAST_LOCAL/py/outlast/sidecar/agent.py"
-  echo 'the disk' >"$OUTLAST_RUN_DIR/tool/1.0/outlast/sidecar/disk.py"
+  for module in disk wire; do echo "the $module" >"$OUTLAST_RUN_DIR/tool/1.0/outlast/sidecar/$module.py"; done
 }
 
 # Instead of Python: does TEXT. A `beat` is a sign of life.
@@ -126,6 +127,8 @@ serves() {
 $OUTLAST_LOCAL
 disk
 the disk
+wire
+the wire
 agent
 the agent" ]
 }

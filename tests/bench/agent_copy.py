@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from outlast.sidecar import agent, disk
+from outlast.sidecar import agent, disk, wire
 
 PING_S = 5.0
 
@@ -23,24 +23,24 @@ class Asker:
     def __init__(self, link: socket.socket) -> None:
         self._link = link
         self._link.settimeout(PING_S)
-        self._lines = agent.Lines()
-        self._heard: list[agent.Message] = []
+        self._lines = wire.Lines()
+        self._heard: list[wire.Message] = []
 
-    def ask(self, **question: object) -> Iterator[agent.Message]:
+    def ask(self, **question: object) -> Iterator[wire.Message]:
         """What the agent tells until it is done."""
-        self._link.sendall(agent.encode({"id": 1, **question}))
+        self._link.sendall(wire.encode({"id": 1, **question}))
         while (answer := self._hear())["m"] != "done":
             if answer["m"] != "pong":
                 yield answer
         if "error" in answer:
             raise SystemExit(f"agent_copy: {answer}")
 
-    def _hear(self) -> agent.Message:
+    def _hear(self) -> wire.Message:
         while not self._heard:
             try:
                 piece = self._link.recv(1 << 18)
             except TimeoutError:
-                self._link.sendall(agent.encode({"m": "ping", "id": 0}))
+                self._link.sendall(wire.encode({"m": "ping", "id": 0}))
                 continue
             if not piece:
                 raise SystemExit("agent_copy: the agent is gone")
@@ -53,7 +53,7 @@ def serve(source: Path, into: Path) -> None:
     agent.tame()
     place = agent.Place(str(into), str(source.parent), "step-", str(into))
     try:
-        agent.serve(socket.socket(fileno=0), agent.Lines(), [], place)
+        agent.serve(socket.socket(fileno=0), wire.Lines(), [], place)
     finally:
         status = Path("/proc/self/status").read_text()  # getrusage() counts what its parent had before the exec, too
         print(round(int(status.partition("VmHWM:")[2].split()[0]) / 1024))

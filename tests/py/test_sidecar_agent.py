@@ -5,8 +5,6 @@ import errno
 import hashlib
 import itertools
 import os
-import socket
-import threading
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,56 +13,17 @@ from types import SimpleNamespace
 import pytest
 
 from outlast.sidecar import agent, disk
-from outlast.sidecar.agent import Agent, Lines, Place, WireError
+from outlast.sidecar.agent import Agent, Place
+from outlast.sidecar.wire import Message, WireError
 
 
-def test_it_is_parsed_by_python_3_6_and_imports_only_disk() -> None:
+def test_it_is_parsed_by_python_3_6_and_imports_only_what_comes_with_it() -> None:
     text = Path(agent.__file__).read_text()
     ast.parse(text, feature_version=(3, 6))
     assert [line for line in text.splitlines() if "outlast" in line and "import " in line] == [
-        "from outlast.sidecar import disk"
+        "from outlast.sidecar import disk",
+        "from outlast.sidecar.wire import Lines, Message, WireError, encode, meet",
     ]
-
-
-def test_lines_come_whole_however_they_are_cut() -> None:
-    lines = Lines()
-    text = agent.encode({"m": "a", "x": "ü\udcff"}) + agent.encode({"m": "b"})
-    found = [message for at in range(len(text)) for message in lines.feed(text[at : at + 1])]
-    assert found == [{"m": "a", "x": "ü\udcff"}, {"m": "b"}]
-
-
-@pytest.mark.parametrize("piece", [b"no json\n", b"[1]\n", b"\xff\n", b"x" * (agent.LINE_MAX + 1)])
-def test_what_is_no_line_of_ours_ends_the_connection(piece: bytes) -> None:
-    with pytest.raises(WireError):
-        Lines().feed(piece)
-
-
-def test_an_agent_does_not_serve_who_does_not_know_the_token() -> None:
-    ours, theirs = socket.socketpair()
-    thread = threading.Thread(
-        target=lambda: (theirs.sendall(b'{"nonce":"1"}\n'), theirs.recv(9999), theirs.sendall(b'{"proof":"?"}\n'))
-    )
-    thread.start()
-    with pytest.raises(WireError, match="token"):
-        agent.meet(ours, "secret", "h1")
-    thread.join()
-    theirs.close()
-
-
-def test_what_the_coordinator_says_right_behind_its_proof_is_heard() -> None:
-    ours, theirs = socket.socketpair()
-
-    def coordinator() -> None:
-        theirs.sendall(b'{"nonce":"1"}\n')
-        (hello,) = Lines().feed(theirs.recv(9999))
-        answer = {"proof": agent.proof("secret", "coordinator", hello["nonce"])}
-        theirs.sendall(agent.encode(answer) + agent.encode({"m": "ping"}))
-
-    thread = threading.Thread(target=coordinator)
-    thread.start()
-    assert agent.meet(ours, "secret", "h1")[1] == [{"m": "ping"}]
-    thread.join()
-    theirs.close()
 
 
 def test_it_refuses_a_message_that_it_does_not_know(tmp_path: Path) -> None:
@@ -78,7 +37,7 @@ class Node:
     def __init__(self, root: Path) -> None:
         self.checkpoints, self.local = root / "checkpoints", root
         self.checkpoints.mkdir()
-        self.told: list[agent.Message] = []
+        self.told: list[Message] = []
         self.agent = Agent(Place(str(root), str(self.checkpoints), "step-", str(root)), self.told.append)
 
     def save(self, step: int, count: int) -> None:
@@ -86,7 +45,7 @@ class Node:
         for number in range(count):
             (self.checkpoints / f"step-{step}/{number}").touch()
 
-    def ask(self, kind: str, **words: object) -> tuple[list[str], agent.Message]:
+    def ask(self, kind: str, **words: object) -> tuple[list[str], Message]:
         """The paths that it told of, and the end of the answer."""
         self.told.clear()
         end = getattr(self.agent, f"_{kind}")({"id": 1, **words}) or {}
@@ -126,7 +85,7 @@ def test_a_list_that_broke_off_is_told_again_also_when_all_is_as_before(
     (node.checkpoints / "step-20/more").touch()
     send, sent = node.agent._send, []
 
-    def breaks(message: agent.Message) -> None:
+    def breaks(message: Message) -> None:
         sent.append(message)
         raise OSError(errno.EIO, "a disk that fails")
 

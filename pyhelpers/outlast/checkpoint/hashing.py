@@ -6,6 +6,7 @@ A manifest names its algorithm, so both are read everywhere; without the wheel x
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ try:
 except ImportError:  # a node's own Python
     xxhash = None  # type: ignore[assignment]
 
-CHUNK = 4 << 20  # bytes: all that a file takes of memory
+CHUNK = 1 << 20  # bytes: all that a file takes of memory, and what stays in a core's cache
 
 
 class Hasher(Protocol):
@@ -65,7 +66,7 @@ def of_file(path: Path, algorithm: str) -> tuple[int, str]:
     Raises: HashError; OSError.
     """
     hasher, size = new(algorithm), 0
-    buffer = memoryview(bytearray(CHUNK))
+    buffer = memoryview(mmap.mmap(-1, CHUNK))  # whole pages: to anywhere else the kernel copies at half the speed
     with path.open("rb", buffering=0) as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
         while count := file.readinto(buffer):

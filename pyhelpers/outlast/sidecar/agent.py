@@ -1,7 +1,7 @@
 """One node's part of the sidecar: it looks, links aside, copies and hashes, as the coordinator says.
 
-It runs with disk.py beside it, brought to the node, on whatever Python 3.6 or newer is there, and imports nothing
-else of outlast.
+It runs with disk.py and wire.py beside it, brought to the node, on whatever Python 3.6 or newer is there, and imports
+nothing else of outlast.
 
     OUTLAST_AGENT_TOKEN=... agent.py ADDRESS PORT HOST LOCAL_DIR CHECKPOINT_DIR PREFIX RUN_CHECKPOINTS
 
@@ -12,9 +12,6 @@ It ends when LOCAL_DIR is gone (the job has ended), or when no coordinator was t
 
 import base64
 import errno
-import hashlib
-import hmac
-import json
 import os
 import queue
 import resource
@@ -25,69 +22,24 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
 
 if __name__ == "__main__":  # -I has left out the folder that holds outlast
     sys.path.insert(0, os.path.abspath(__file__).rsplit(os.sep, 3)[0])
 
 from outlast.sidecar import disk
+from outlast.sidecar.wire import Lines, Message, WireError, encode, meet
 
-LINE_MAX = 1 << 20
 BATCH = 500
 READ = 9 << 16  # as text shorter than a line may be, and whole blocks of pages.py
 THREADS = 4  # that copy small files, where there is something to wait for
 ALONE = 20  # files, after which one thread looks whether it had to wait
 ORPHAN_S = 120.0
 SILENT_S = 60.0
-VERSION = 1
-
-Message = Dict[str, Any]
 
 
 class Stopped(Exception):
     """The coordinator is gone, or wants something else."""
-
-
-class WireError(Exception):
-    """The other side does not speak as it should."""
-
-
-# ── the wire ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def encode(message: Message) -> bytes:
-    """The message as a line. Raises: WireError: it would be too long."""
-    line = json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
-    if len(line) > LINE_MAX:
-        raise WireError("a line of {} bytes".format(len(line)))
-    return line
-
-
-class Lines:
-    """Lines out of pieces of a stream."""
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-
-    def feed(self, piece: bytes) -> List[Message]:
-        """The messages that are whole now. Raises: WireError: a line is too long, or no JSON object."""
-        self._rest += piece
-        whole = self._rest.split(b"\n")
-        self._rest = whole.pop()
-        if len(self._rest) > LINE_MAX:
-            raise WireError("a line has no end")
-        try:
-            messages = [json.loads(line.decode("ascii")) for line in whole]
-        except ValueError as err:
-            raise WireError(str(err))
-        if not all(isinstance(message, dict) for message in messages):
-            raise WireError("no object")
-        return messages
-
-
-def proof(token: str, side: str, nonce: str) -> str:
-    """What only somebody who knows the token can say to this nonce."""
-    return hmac.new(token.encode(), (side + ":" + nonce).encode(), hashlib.sha256).hexdigest()
 
 
 # ── the agent ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -262,7 +214,6 @@ class Agent:
             self._copy_files(copier, message, files, top, folder)
         finally:
             os.close(folder)
-            copier.close()
 
     def _copy_files(self, copier: disk.Copier, message: Message, files: List[disk.File], top: str, folder: int) -> None:
         made = {os.path.dirname(top + path) for path, _, _ in files}
@@ -358,31 +309,6 @@ class Agent:
 # ── the process ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def meet(link: socket.socket, token: str, host: str) -> Tuple[Lines, List[Message]]:
-    """The stream's reader, once both have shown that they know the token, and what it has read of what follows.
-
-    Raises: WireError, OSError.
-    """
-    lines = Lines()
-    waiting: List[Message] = []
-
-    def hear() -> Message:
-        while not waiting:
-            piece = link.recv(65536)
-            if not piece:
-                raise WireError("closed")
-            waiting.extend(lines.feed(piece))
-        return waiting.pop(0)
-
-    mine = os.urandom(16).hex()
-    nonce = str(hear().get("nonce"))
-    hello = {"m": "hello", "v": VERSION, "host": host, "nonce": mine, "xxh3": disk.has_xxh3()}
-    link.sendall(encode(dict(hello, proof=proof(token, "agent " + host, nonce))))
-    if not hmac.compare_digest(str(hear().get("proof")), proof(token, "coordinator", mine)):
-        raise WireError("it does not know the token")
-    return lines, waiting
-
-
 def serve(link: socket.socket, lines: Lines, waiting: List[Message], place: Place) -> None:
     """Until the connection ends. Raises: WireError, OSError."""
     lock = threading.Lock()
@@ -451,7 +377,7 @@ def run(address: str, port: int, host: str, place: Place, token: str) -> None:
                 link.settimeout(10)
                 link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
                 link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                lines, waiting = meet(link, token, host)
+                lines, waiting = meet(link, token, host, disk.has_xxh3())
                 try:
                     serve(link, lines, waiting, place)
                 finally:

@@ -95,7 +95,7 @@ def has(path: str, item: Item, source: Source) -> bool:
 
 def digest_of(path: str, digest: Any) -> str:
     """The hash of a file, in hex. Raises: OSError."""
-    room = memoryview(bytearray(disk.PIECE))
+    room = disk.pages()
     with open(path, "rb", buffering=0) as file:
         while True:
             count = disk.read_full(file.fileno(), room)
@@ -213,15 +213,9 @@ def copy(source: Source, items: List[Item], inside: Callable[[Item], str], unche
     for item in items:
         os.makedirs(os.path.dirname(inside(item)), exist_ok=True)
 
-    def some(mine: List[Item]) -> None:
-        copier = disk.Copier("blake2b" if unchecked or not source.algorithm else source.algorithm, lambda count: None)
-        try:
-            for item in mine:
-                one(copier, item)
-        finally:
-            copier.close()
+    copier = disk.Copier("blake2b" if unchecked or not source.algorithm else source.algorithm, lambda count: None)
 
-    def one(copier: disk.Copier, item: Item) -> None:
+    def one(item: Item) -> None:
         try:
             info = os.stat(source.path(item))
             digest = copier.copy(source.path(item), inside(item), item.size, info.st_mtime_ns)
@@ -232,9 +226,8 @@ def copy(source: Source, items: List[Item], inside: Callable[[Item], str], unche
         if item.hash and not unchecked and digest != item.hash:
             raise BadError(item.path, "has another hash")
 
-    ordered = sorted(items, key=lambda item: -item.size)
     with ThreadPoolExecutor(THREADS) as pool:
-        for _ in pool.map(some, [ordered[start::THREADS] for start in range(THREADS)]):
+        for _ in pool.map(one, sorted(items, key=lambda item: -item.size)):
             pass
 
 

@@ -1,7 +1,6 @@
 """The agents: who is connected, what each was asked, what each has seen. Never waits for one of them."""
 
 import contextlib
-import hmac
 import os
 import secrets
 import selectors
@@ -14,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from outlast import rundir
-from outlast.sidecar import agent, disk
-from outlast.sidecar.agent import Message
+from outlast.sidecar import agent, disk, wire
 from outlast.sidecar.judge import Entry
 from outlast.sidecar.settings import short
+from outlast.sidecar.wire import Message
 
 PING_S = 5.0
 SILENT_S = 20.0
@@ -45,7 +44,7 @@ class Peer:
     nonce: str
     born_s: float
     heard_s: float
-    lines: agent.Lines = field(default_factory=agent.Lines)
+    lines: wire.Lines = field(default_factory=wire.Lines)
     host: str = ""
     xxh3: bool = False
     out: bytearray = field(default_factory=bytearray)
@@ -111,7 +110,7 @@ class Crew:
                 self._flush(peer)
             if events & selectors.EVENT_READ:
                 self._hear(peer)
-        except (OSError, agent.WireError, KeyError, TypeError, ValueError):
+        except (OSError, wire.WireError, KeyError, TypeError, ValueError):
             self._drop(peer)
 
     def _accept(self) -> None:
@@ -141,9 +140,9 @@ class Crew:
 
     def _welcome(self, peer: Peer, message: Message) -> None:
         host = str(message["host"])
-        if not hmac.compare_digest(str(message["proof"]), agent.proof(self._token, f"agent {host}", peer.nonce)):
-            raise agent.WireError("it does not know the token")
-        self._send(peer, {"proof": agent.proof(self._token, "coordinator", str(message["nonce"]))})
+        if not wire.is_proof(str(message["proof"]), self._token, f"agent {host}", peer.nonce):
+            raise wire.WireError("it does not know the token")
+        self._send(peer, {"proof": wire.proof(self._token, "coordinator", str(message["nonce"]))})
         peer.host, peer.xxh3 = short(host), message.get("xxh3") is True
         if (old := self._by_host.get(peer.host)) is not None:
             self._drop(old)
@@ -176,7 +175,7 @@ class Crew:
             self._send(peer, message)
 
     def _send(self, peer: Peer, message: Message) -> None:
-        peer.out += agent.encode(message)
+        peer.out += wire.encode(message)
         with contextlib.suppress(OSError):  # the next look at it sees the same
             self._flush(peer)
 
@@ -268,7 +267,7 @@ def keep_agent(local: Path) -> None:
         part.mkdir(mode=0o700, exist_ok=True)
     for part in (folder.parent, folder):
         (part / "__init__.py").touch()
-    for module in (disk, agent):
+    for module in (disk, wire, agent):
         text = Path(str(module.__file__))
         rundir.write(folder / text.name, text.read_text(), 0o600)  # an agent may be reading the one that is there
 

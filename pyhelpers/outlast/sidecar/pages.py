@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import BinaryIO, cast
 
-from outlast.sidecar.agent import Message
 from outlast.sidecar.crew import Crew
+from outlast.sidecar.wire import Message
 
 BLOCK = 1 << 16
 FIRST = 1 << 18  # bytes that are asked for at once; then as many as there are already

@@ -3,10 +3,10 @@
 import time
 from collections.abc import Callable, Iterable
 
-from outlast.sidecar.agent import Message
 from outlast.sidecar.crew import Crew
 from outlast.sidecar.judge import Entry
 from outlast.sidecar.settings import State
+from outlast.sidecar.wire import Message
 
 ROOM = 2  # a node's disk shall have room for so many more checkpoints
 LOCAL = 2  # newest durable ones that a node keeps, however full its disk is

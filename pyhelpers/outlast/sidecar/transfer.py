@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from outlast.sidecar.agent import Message
 from outlast.sidecar.crew import Crew
 from outlast.sidecar.judge import Part, Verdict
+from outlast.sidecar.wire import Message
 
 SHARE = 4 << 30  # so many bytes, or SHARE_FILES, are asked for at once: what follows may have changed by then
 SHARE_FILES = 2000
