@@ -6,7 +6,7 @@
 #                           acts: hold, successor, removal of one
 #   ol_decide_trains NOW_S  a launch has made its first step, UTC seconds
 #   ol_decide_leave WHY     this job has nothing to do here
-#   ol_decide_hold WHY      the run needs a person
+#   ol_decide_hold WHY [NEWS]   the run needs a person, who is told under that name (else: held)
 #   ol_decide_write_hold WHY TODO   no further job may start
 #
 # then: relaunch, submit, hold, stop (no further job, nothing is wrong), finish, leave
@@ -185,7 +185,7 @@ _ol_decide_submit() {
   local status=0
   ol_successor_submit "${OUTLAST_DELAY_S:-0}" || status=$?
   case $status in
-    1) ol_decide_hold "$OUTLAST_WHY" ;;
+    1) ol_decide_hold "$OUTLAST_WHY" refused ;;
     4) ol_decide_leave "$OUTLAST_WHY" ;;
     2 | 3)
       OUTLAST_THEN=stop
@@ -210,8 +210,8 @@ ol_decide_write_hold() { # WHY TODO
     "$OUTLAST_RUN_DIR" "$1" "$2"
 }
 
-ol_decide_hold() {
-  local todo why=${1//$'\n'/ } news=held
+ol_decide_hold() { # WHY [NEWS]
+  local todo why=${1//$'\n'/ } news=${2:-held}
   todo=$(ol_successor_command)
   OUTLAST_THEN=hold OUTLAST_WHY=$why
   ol_log_error "held: $why; when it is mended: $todo"
@@ -219,6 +219,18 @@ ol_decide_hold() {
   [[ $OUTLAST_CLASS == stopped ]] || ol_decide_write_hold "$why" "$todo"
   [[ $OUTLAST_CLASS != early_exit ]] || news=early_exit
   ol_mail_send "$news" "held" "$why"$'\n'"To go on: $todo"
+}
+
+# So many nodes are out of use that the spares could not replace them. It is told once: this job launches no more.
+_ol_decide_tell_spares() {
+  local next
+  [[ -n $OUTLAST_BECAUSE ]] && ol_nodes_are_spent || return 0
+  case $OUTLAST_THEN in
+    submit) next="Job $OUTLAST_NEXT_ID follows this one, with spares of its own." ;;
+    hold | stop) next="No further job${OUTLAST_WHY:+: $OUTLAST_WHY}"$'\n'"To go on: $(ol_successor_command)" ;;
+    *) return 0 ;;
+  esac
+  ol_mail_send no_spares "no spares are left" "Job $OUTLAST_JOB_ID does not launch again: $OUTLAST_BECAUSE."$'\n'"$next"
 }
 
 # A copy of the job that the scheduler has given up (its host was cut off) neither holds the run nor adds a job to it.
@@ -258,6 +270,7 @@ _ol_decide_act() {
       [[ $OUTLAST_CLASS != ended_unknown ]] || ol_mail_send ended_unknown "ended, nobody knows why" "$OUTLAST_EVIDENCE"
       ;;
   esac
+  _ol_decide_tell_spares
   ol_nodes_strike
 }
 

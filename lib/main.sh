@@ -201,8 +201,13 @@ _ol_main_prepare() {
 }
 
 ol_main_insure() {
+  local status=0
   [[ $OUTLAST_CHAIN == 1 && $OUTLAST_SUCCESSOR == launch ]] || return 0
-  ol_successor_submit 0 || ol_log_warn "no insurance: ${OUTLAST_WHY:-no answer}"
+  ol_successor_submit 0 || status=$?
+  ((status != 0)) || return 0
+  ol_log_warn "no insurance: ${OUTLAST_WHY:-no answer}"
+  ((status != 1)) ||
+    ol_mail_send refused "the next job was refused" "Training goes on, and the next job is asked for again at this one's end. $OUTLAST_WHY"
 }
 
 _ol_main_tell() {

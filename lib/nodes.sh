@@ -21,6 +21,7 @@
 #   ol_nodes_others              print all but the first and those that were given up, with commas between
 #   ol_nodes_is_the_sites COUNT  do so many have the same trouble at once that it is the site's, and no node's fault?
 #   ol_nodes_spares              print how many are left that do not train
+#   ol_nodes_are_spent           had the job spares, and are too few nodes left for a launch now?
 #   ol_nodes_fresh               print how many of them have not been moved out of a place
 #
 # Sets     OUTLAST_NODE_LIST (hosts of the launch, in the order of ranks) OUTLAST_WHY OUTLAST_DROPPED OUTLAST_SLOTS
@@ -210,6 +211,12 @@ ol_nodes_spares() {
   local usable=()
   mapfile -t usable < <(_ol_nodes_left)
   printf '%d\n' "$((${#usable[@]} > OUTLAST_NODES ? ${#usable[@]} - OUTLAST_NODES : 0))"
+}
+
+ol_nodes_are_spent() {
+  local usable=()
+  mapfile -t usable < <(_ol_nodes_left)
+  ((${#OUTLAST_HOSTS[@]} > OUTLAST_NODES && ${#usable[@]} < OUTLAST_NODES))
 }
 
 ol_nodes_fresh() {

@@ -100,7 +100,10 @@ class Guard:
 
 
 # What a person is told of; docs/mail.md. lib/ calls ol_mail_send with these words.
-NEWS = ("rapid_crash", "held", "early_exit", "finished", "no_successor", "ended_unknown", "not_durable", "damaged")
+NEWS = (
+    *("rapid_crash", "held", "early_exit", "finished", "no_spares", "refused", "no_successor", "ended_unknown"),
+    *("not_durable", "damaged"),
+)
 
 
 @dataclass(frozen=True)

@@ -368,6 +368,46 @@ has() { # SPARES
   run ! _told walltime
 }
 
+@test "decide: a refused submit is told under its own name, with what to type" {
+  OUTLAST_MAIL_TO=bob@example.org OUTLAST_MAIL_ON='refused no_successor'
+  echo 'sbatch: error: AssocMaxSubmitJobLimit' >"$SCHED/refuses"
+  decide walltime
+  grep -qx 'X-Outlast-Kind: refused' "$OUTLAST_STATE"/outbox/*.mail
+  grep -q AssocMaxSubmitJobLimit "$OUTLAST_STATE"/outbox/*.mail
+  grep -qx "To go on: outlast resume $OUTLAST_RUN_DIR" "$OUTLAST_STATE"/outbox/*.mail
+  rm -r "$OUTLAST_STATE/outbox"
+  OUTLAST_MAIL_ON='held finished'
+  decide walltime
+  [ ! -e "$OUTLAST_STATE/outbox" ]
+}
+
+# A node is lost to a job that trains on two: no_spares_of HOST... (out of use)
+no_spares_of() {
+  OUTLAST_MAIL_TO=bob@example.org OUTLAST_MAIL_ON=no_spares OUTLAST_BAD_NODES=$BATS_TEST_TMPDIR/bad.txt OUTLAST_NEXT_ID=''
+  OUTLAST_DROPPED='' OUTLAST_BLAME=("$@")
+  rm -rf "$OUTLAST_STATE/outbox"
+  decide node
+  cat "$OUTLAST_STATE"/outbox/*.mail 2>/dev/null || true
+}
+
+@test "decide: that the spares are used up is told when no launch is left in the job, once, with what follows" {
+  OUTLAST_NODES=2 OUTLAST_HOSTS=(n01 n02 n03)
+  [ -z "$(no_spares_of n02)" ]
+  run -0 no_spares_of n02 n03
+  [ "$(grep -c '^X-Outlast-Kind: no_spares' <<<"$output")" = 1 ]
+  [[ $output == *'1 of 3 nodes are left, and a launch takes 2.'$'\n''Job 8 follows'* ]]
+  echo 'sbatch: error: AssocMaxSubmitJobLimit' >"$SCHED/refuses"
+  run -0 no_spares_of n02 n03
+  [[ $output == *'No further job: the scheduler refused'*'To go on: outlast resume'* ]]
+}
+
+@test "decide: a job without spares, or that lost its first node, has not used them up" {
+  OUTLAST_NODES=2 OUTLAST_HOSTS=(n01 n02)
+  [ -z "$(no_spares_of n02)" ]
+  OUTLAST_HOSTS=(n01 n02 n03)
+  [ -z "$(no_spares_of n01)" ]
+}
+
 @test "decide: no answer to the end is told, with what to type" {
   OUTLAST_MAIL_TO=bob@example.org
   ol_successor_submit() {

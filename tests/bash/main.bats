@@ -179,6 +179,15 @@ running() { printf 'state=running verdict=none restarts=0\n' >"$SCHED/state.$1";
   told 'submit demo.4 depend=7 .*'
 }
 
+@test "main_insure: a refusal is told at once, for its cause may take a day to mend" {
+  OUTLAST_GENERATION=000003 OUTLAST_SUCCESSOR=launch OUTLAST_MAIL_TO=bob@example.org
+  echo 'sbatch: error: AssocMaxSubmitJobLimit' >"$SCHED/refuses"
+  status_of ol_main_insure 2>/dev/null
+  grep -qx 'X-Outlast-Kind: refused' "$OUTLAST_STATE"/outbox/*.mail
+  grep -q AssocMaxSubmitJobLimit "$OUTLAST_STATE"/outbox/*.mail
+  [ -z "$OUTLAST_THEN" ]
+}
+
 @test "main_interrupted: TERM, a wish, the clock and a stall each have their class" {
   OUTLAST_GENERATION=000003 OUTLAST_GENERATION_MINE=1
   _class() {

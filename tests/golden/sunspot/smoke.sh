@@ -122,7 +122,7 @@ OUTLAST_PIN_GIT=0
 
 OUTLAST_MAIL_TO=''
 OUTLAST_MAIL_HOOKS=''
-OUTLAST_MAIL_ON='rapid_crash held early_exit finished no_successor ended_unknown not_durable damaged'
+OUTLAST_MAIL_ON='rapid_crash held early_exit finished no_spares refused no_successor ended_unknown not_durable damaged'
 OUTLAST_MAIL_COMMAND=''
 OUTLAST_NOT_DURABLE_S=7200
 
