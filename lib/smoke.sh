@@ -2,7 +2,8 @@
 # lib/smoke.sh - a trainer that trains nothing: it proves that a site works with outlast
 #
 # Functions
-#   ol_smoke CKPT_DIR [--resume PATH]   what each rank of a `smoke` job runs: checks, then two minutes of steps
+#   ol_smoke CKPT_DIR [--steps N] [--resume PATH]   what each rank of a `smoke` job runs: checks, then N steps (120) of
+#                                                   a second each
 #
 # Prints   `smoke: ok|bad|unknown CHECK: what was seen`, and `step N` by rank 0
 # Reads    RANK LOCAL_RANK NODE_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT OUTLAST_STOP_FILE OUTLAST_RESUME_STEP
@@ -77,23 +78,38 @@ _ol_smoke_mail() {
   _ol_smoke_say unknown mail "no mail command on ${HOSTNAME:-?}: mails wait in the run's outbox/ for your next outlast command on a login node"
 }
 
-_ol_smoke_chain() {
+# `step` and a number in these words would count as one that was made.
+_ol_smoke_chain() { # [CHECKPOINT]
+  local step=''
   if [[ -n ${OUTLAST_RESUME_STEP:-} ]]; then
+    [[ ! -s ${1:-/nonexistent}/model.safetensors ]] || step=$(sed -n 's/^ *"global_step": \([0-9]*\).*/\1/p' "$1/trainer_state.json")
+    if [[ $step == "$OUTLAST_RESUME_STEP" ]]; then
+      _ol_smoke_say ok resume "checkpoint $step is in $1"
+    else
+      _ol_smoke_say bad resume "checkpoint $OUTLAST_RESUME_STEP was promised, and ${1:-nothing} holds ${step:-none}"
+    fi
     _ol_smoke_say ok submit "job $OUTLAST_JOB_ID was submitted from a job's node and resumes from checkpoint $OUTLAST_RESUME_STEP"
   else
     _ol_smoke_say unknown submit "first job; the second one proves that a job can be submitted from here"
   fi
 }
 
-# In the layout of Hugging Face: trainer_state.json is written last and knows the steps made and wanted.
+# A safetensors file: eight bytes with the length of its header (72), the header, one tensor.
+_ol_smoke_weights() {
+  local header='{"noise":{"dtype":"U8","shape":[1000000],"data_offsets":[0,1000000]}}'
+  printf '\110\0\0\0\0\0\0\0%-72s' "$header" && head -c 1000000 /dev/urandom
+}
+
+# What a Trainer of Hugging Face leaves behind, so that it goes the way of a real one: weights, and written last
+# trainer_state.json, which knows the steps made and wanted.
 _ol_smoke_save() { # DIR STEP STEPS
-  mkdir -p "$1/checkpoint-$2" && head -c 1000000 /dev/urandom >"$1/checkpoint-$2/model.bin" &&
+  mkdir -p "$1/checkpoint-$2" && _ol_smoke_weights >"$1/checkpoint-$2/model.safetensors" &&
     printf '{\n  "global_step": %d,\n  "max_steps": %d\n}\n' "$2" "$3" >"$1/checkpoint-$2/trainer_state.json"
 }
 
-# Steps of one second, more than the first job is given: a second one has to follow.
-_ol_smoke_train() { # DIR
-  local step=${OUTLAST_RESUME_STEP:-0} steps=120
+# More seconds than the first job is given: a second one has to follow.
+_ol_smoke_train() { # DIR STEPS
+  local step=${OUTLAST_RESUME_STEP:-0} steps=$2
   while ((step < steps)); do
     sleep 1
     step=$((step + 1))
@@ -102,12 +118,20 @@ _ol_smoke_train() { # DIR
       _ol_smoke_save "$1" "$step" "$steps"
       return
     fi
-    ((step % 20)) || _ol_smoke_save "$1" "$step" "$steps"
+    ((step % 20 && step < steps)) || _ol_smoke_save "$1" "$step" "$steps"
   done
 }
 
 ol_smoke() {
-  local dir=$1
+  local dir=$1 steps=120 resume=''
+  shift
+  while (($# > 1)); do
+    case $1 in
+      --steps) steps=$2 ;;
+      --resume) resume=$2 ;;
+    esac
+    shift 2
+  done
   trap 'OL_SMOKE_STOP=1' TERM
   if ((LOCAL_RANK == 0 || RANK % LOCAL_WORLD_SIZE == 0)); then
     _ol_smoke_ranks
@@ -116,8 +140,8 @@ ol_smoke() {
   fi
   ((RANK == 0)) || return 0
   _ol_smoke_mail
-  _ol_smoke_chain
-  _ol_smoke_train "$dir"
+  _ol_smoke_chain "$resume"
+  _ol_smoke_train "$dir" "$steps"
   [[ -z ${OL_SMOKE_LISTENER:-} ]] || kill "$OL_SMOKE_LISTENER" 2>/dev/null
   return 0
 }

@@ -45,8 +45,20 @@ setup() {
   run -0 _ol_smoke_chain
   [[ $output == "smoke: unknown submit"* ]]
   OUTLAST_RESUME_STEP=20
-  run -0 _ol_smoke_chain
-  [[ $output == "smoke: ok submit: job 7 was submitted from a job's node and resumes from checkpoint 20" ]]
+  _ol_smoke_save "$DIR" 20 120
+  run -0 _ol_smoke_chain "$DIR/checkpoint-20"
+  [[ ${lines[0]} == "smoke: ok resume: checkpoint 20 is in $DIR/checkpoint-20" ]]
+  [[ ${lines[1]} == "smoke: ok submit: job 7 was submitted from a job's node and resumes from checkpoint 20" ]]
+  [[ ! $output =~ step\ [0-9] ]] # which would count as one
+}
+
+@test "smoke: a checkpoint that does not hold the promised step is bad" {
+  OUTLAST_RESUME_STEP=20
+  run -0 _ol_smoke_chain "$DIR/checkpoint-20"
+  [[ ${lines[0]} == "smoke: bad resume: checkpoint 20 was promised, and $DIR/checkpoint-20 holds none" ]]
+  _ol_smoke_save "$DIR" 40 120
+  run -0 _ol_smoke_chain "$DIR/checkpoint-40"
+  [[ ${lines[0]} == "smoke: bad resume: checkpoint 20 was promised, and $DIR/checkpoint-40 holds 40" ]]
 }
 
 @test "smoke: a checkpoint is one that outlast reads as Hugging Face's" {
@@ -59,9 +71,15 @@ setup() {
 @test "smoke: told to stop it saves and ends" {
   touch "$OUTLAST_STOP_FILE"
   OUTLAST_RESUME_STEP=41
-  run -0 _ol_smoke_train "$DIR"
+  run -0 _ol_smoke_train "$DIR" 120
   [ "$output" = 'step 42' ]
   [ -e "$DIR/checkpoint-42/trainer_state.json" ]
+}
+
+@test "smoke: it makes the steps that it is told to, and the last one is a checkpoint" {
+  run -0 ol_smoke "$DIR" --steps 2 --resume "$DIR/x"
+  [[ $output == *$'step 1\nstep 2' ]]
+  [ -e "$DIR/checkpoint-2/model.safetensors" ]
 }
 
 @test "smoke: without a listener nobody is killed at the end (kill 0 is the whole process group)" {

@@ -1,5 +1,7 @@
 """A run without a scheduler: the verbs act on a real directory, and a fake driver notes what it is asked."""
 
+import re
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,3 +83,18 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
     monkeypatch.setenv("OUTLAST_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     return Fake(tmp_path / "root", tmp_path / "runs")
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout of its own, whose jobs meet no others on this machine."""
+    for name in ("bin", "lib", "pyhelpers", "sites", "templates"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "Makefile").touch()
+    (tmp_path / ".venv").symlink_to(ROOT / ".venv")
+    site = tmp_path / "sites/local/site.toml"
+    site.write_text(re.sub(r"(?m)^local_dir = .*$", f'local_dir = "{tmp_path}/local"', site.read_text()))
+    return tmp_path

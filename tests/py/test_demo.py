@@ -1,8 +1,6 @@
 """The whole of it: `outlast demo` as a person sees it, with real jobs, real ranks and a real death."""
 
 import os
-import re
-import shutil
 import signal
 import subprocess
 import time
@@ -14,18 +12,6 @@ from outlast import ledger
 from outlast.rundir import RunDir
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """A checkout of its own, whose jobs meet no others on this machine."""
-    for name in ("bin", "lib", "pyhelpers", "sites", "templates"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "Makefile").touch()
-    (tmp_path / ".venv").symlink_to(ROOT / ".venv")
-    site = tmp_path / "sites/local/site.toml"
-    site.write_text(re.sub(r"(?m)^local_dir = .*$", f'local_dir = "{tmp_path}/local"', site.read_text()))
-    return tmp_path
 
 
 def start(checkout: Path) -> subprocess.Popen[str]:
