@@ -138,5 +138,6 @@ def test_what_a_person_wants_to_hear_of_is_set_in_words(tmp_path: Path) -> None:
 def test_lib_sends_the_news_that_a_job_can_switch() -> None:
     root = Path(settings.__file__).parents[2]
     bash = "\n".join(path.read_text() for path in root.glob("lib/*.sh"))
-    forms = [r"ol_mail_send (\w+) ", r"\bnews=(\w+)", r"\bnews=\S*:-(\w+)\}", r'ol_decide_hold "[^"]+" (\w+)']
-    assert {word for form in forms for word in re.findall(form, bash)} == set(NEWS)
+    word = "([a-z_]+)"
+    forms = [rf"ol_mail_send {word} ", rf"\bnews={word}", rf"\bnews=\S*:-{word}}}", rf'ol_decide_hold "[^"]+" {word}']
+    assert {news for form in forms for news in re.findall(form, bash)} == set(NEWS)
