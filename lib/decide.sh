@@ -13,7 +13,7 @@
 # Sets     OUTLAST_THEN OUTLAST_WHY OUTLAST_SWAPPED (how often nodes were swapped in this job)
 #          OUTLAST_ASKED_FOR (what the class alone asks for) OUTLAST_SHARED_FULL (0 yes, 1 no, else unknown; storage only)
 # Reads    OUTLAST_BLAME (hosts to blame for this ending), OUTLAST_BLAME_WHY (a word)
-# Needs    log, bounded, ledger, history, ladder, guard, remedy, record, successor, deadline, ending, nodes, checkpoint, courier, mail, run, lease
+# Needs    log, bounded, masked, ledger, history, ladder, guard, remedy, record, successor, deadline, ending, nodes, checkpoint, courier, mail, run, lease
 # Sourcing it defines the functions above and does nothing else.
 
 # What it took since the last ending is lost: OUTLAST_LOST_S.
@@ -211,7 +211,9 @@ ol_decide_write_hold() { # WHY TODO
 }
 
 ol_decide_hold() { # WHY [NEWS]
-  local todo why=${1//$'\n'/ } news=${2:-held}
+  local todo why news=${2:-held}
+  ol_masked_text "${1//$'\n'/ }"
+  why=$OUTLAST_MASKED
   todo=$(ol_successor_command)
   OUTLAST_THEN=hold OUTLAST_WHY=$why
   ol_log_error "held: $why; when it is mended: $todo"

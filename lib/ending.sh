@@ -11,13 +11,15 @@
 #          OUTLAST_ENDING_ROW (the row that was the case) OUTLAST_ENDING_ROWS (array: those before it, and
 #          why not; docs/classify.md)
 # Reads    OUTLAST_HANG_SAYS OUTLAST_HANG_PHASE
-# Needs    log, bounded, nodes, stop, watch, progress, checkpoint, verdict, history
+# Needs    log, bounded, masked, nodes, stop, watch, progress, checkpoint, verdict, history
 # Sourcing it defines the functions above and does nothing else.
 
+# The trainer's words are among the evidence, and it goes into the ledger, to control/hold and out by mail.
 _ol_ending_is() { # CLASS EVIDENCE...
   OUTLAST_CLASS=$1
   shift
-  OUTLAST_EVIDENCE=$*
+  ol_masked_text "$*"
+  OUTLAST_EVIDENCE=$OUTLAST_MASKED
 }
 
 # The controller has to answer before KILL comes; a second question is worth it when the first has no answer.

@@ -419,3 +419,11 @@ no_spares_of() {
   grep -qx 'X-Outlast-Kind: no_successor' "$OUTLAST_STATE"/outbox/*.mail
   grep -qx "To go on: outlast resume $OUTLAST_RUN_DIR" "$OUTLAST_STATE"/outbox/*.mail
 }
+
+@test "decide: a secret in the reason of a hold stays out of the ledger, control/hold and the mail" {
+  OUTLAST_MAIL_TO=bob@example.org
+  status_of ol_decide_hold 'checkpoint: token hf_abcdefghijklmnopqrstuvwxyz123456' 2>/dev/null
+  cat "$OUTLAST_STATE/events.jsonl" "$OUTLAST_STATE"/outbox/*.mail "$OUTLAST_RUN_DIR/control/hold" >"$BATS_TEST_TMPDIR/told"
+  [ "$(grep -c 'token \*\*\*' "$BATS_TEST_TMPDIR/told")" = 3 ]
+  run ! grep -q hf_abc "$BATS_TEST_TMPDIR/told"
+}

@@ -514,3 +514,12 @@ judged() {
   [[ ${OUTLAST_ENDING_ROWS[0]} == 'over: nothing says that training is over' ]]
   [[ ${OUTLAST_ENDING_ROWS[*]} == *'zero: exit code 1'*'launch: rank 0 had started'* ]]
 }
+
+@test "ending: what the trainer said last is kept without the secret in it" {
+  log 'fatal: token hf_abcdefghijklmnopqrstuvwxyz123456 is not valid'
+  died 'code 127'
+  OUTLAST_LAUNCH_CODE=127
+  [ "$(class)" = launch ]
+  status_of ol_ending_attempt
+  [[ $OUTLAST_EVIDENCE == *'fatal: token *** is not valid' ]]
+}

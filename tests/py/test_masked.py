@@ -1,6 +1,11 @@
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from outlast.masked import masked
+
+ROOT = Path(__file__).parents[2]
 
 HIDDEN = {
     "HF_TOKEN=hf_abcdefghijklmnopqrstuvwx1234": "HF_TOKEN=***",
@@ -20,6 +25,14 @@ HIDDEN = {
         "-----BEGIN RSA PRIVATE KEY-----***-----END RSA PRIVATE KEY-----"
     ),
     "-----BEGIN PRIVATE KEY-----\nabc": "-----BEGIN PRIVATE KEY-----***",
+    "token hf_abcdefghijklmnopqrstuvwx1234, and hf_abcdefghijklmnopqrstuvwx1234.": "token ***, and ***.",
+    "a=glpat-abcdefghijklmnopqrst b=xoxb-abcdefghij c=AKIAABCDEFGHIJKLMNOP": "a=*** b=*** c=***",
+    "sk-proj-abcdefghijklmnopqrst eyJhbGciOiJI.eyJzdWIiOiIx.sig": "*** ***",
+    "PASSWORD='a b' Password: x a.secret-name=1 a.secret=1": "PASSWORD=*** Password: *** a.secret-name=1 a.secret=***",
+    "a_token b_token abcdefgh12345678": "a_token b_token ***",
+    "HTTPS://ann:pw@a.example ftp://bob:pw2@b.example": "HTTPS://ann:***@a.example ftp://bob:***@b.example",
+    "é password=é": "é password=***",
+    "password=*** password=x": "password=*** password=***",
 }
 
 LEFT_ALONE = [
@@ -47,3 +60,21 @@ def test_what_is_no_secret_stays(text: str) -> None:
 def test_it_may_be_masked_again() -> None:
     for shown in HIDDEN.values():
         assert masked(shown) == shown
+
+
+def in_bash(*texts: str) -> list[str]:
+    """What lib/masked.sh, which needs no Python, makes of them."""
+    each = 'for text in "$@"; do ol_masked_text "$text"; printf "%s\\0" "$OUTLAST_MASKED"; done'
+    program = 'set -u; source "$1"; shift; ' + each
+    words = ["bash", "-c", program, "_", str(ROOT / "lib/masked.sh"), *texts]
+    return subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout.split("\0")[:-1]
+
+
+def test_the_ledger_s_masking_in_bash_does_the_same() -> None:
+    texts = [*HIDDEN, *LEFT_ALONE, *HIDDEN.values(), " ".join(HIDDEN), "", "a * ? [x] \\ 'b' \"c\" $d `e`"]
+    assert dict(zip(texts, in_bash(*texts), strict=True)) == {text: masked(text) for text in texts}
+
+
+def test_a_long_line_is_masked_in_bash_too() -> None:
+    line = "x" * 4000 + " token hf_abcdefghijklmnopqrstuvwx1234 " + "secret" * 600
+    assert in_bash(line) == [masked(line)]

@@ -158,7 +158,7 @@ main() {
 #   before it    preflight nodejudge nodecheck nodegpu nodenet nodehost
 #   watchdog     hang cadence stacks suspect
 #   beside it    deadline pulse reach courier hook coordinator checkpoint stage bring progress lease run record versions history ledger badnodes lock
-#   below them   environment shim mail report py bounded log scheduler/slurm
+#   below them   environment shim mail report py masked bounded log scheduler/slurm
 
 # lib/main.sh - the parts of a job's story, in the order in which main tells them
 # Needs    log, bounded, ledger, history, run, lease, deadline, courier, guard, ladder, preflight, attempt, watch, ending, verdict, decide, successor, mail, py, report, hook
@@ -217,13 +217,13 @@ ol_site_env() {
 # Needs    log, ledger, checkpoint
 
 # lib/ending.sh - how did it end? The first row that applies; the evidence is kept (docs/endings.md)
-# Needs    log, bounded, nodes, stop, watch, progress, checkpoint, verdict, history
+# Needs    log, bounded, masked, nodes, stop, watch, progress, checkpoint, verdict, history
 
 # lib/verdict.sh - what the log says of an attempt that ended badly: `outlast crash`, asked in a child (docs/crash.md)
 # Needs    log, bounded, deadline, ending, py
 
 # lib/decide.sh - what follows from an ending
-# Needs    log, bounded, ledger, history, ladder, guard, remedy, record, successor, deadline, ending, nodes, checkpoint, courier, mail, run, lease
+# Needs    log, bounded, masked, ledger, history, ladder, guard, remedy, record, successor, deadline, ending, nodes, checkpoint, courier, mail, run, lease
 
 # lib/ladder.sh - a crash or a hang for which nobody is named: what is tried, and in which order (docs/nodes.md)
 # Needs    log, ledger, history, nodes, badnodes, verdict, ending
@@ -338,6 +338,9 @@ ol_site_env() {
 
 # lib/py.sh - the one door from Bash to Python
 # Needs    log, bounded
+
+# lib/masked.sh - secrets out of text that people will read or send on: what pyhelpers/outlast/masked.py does, without Python
+# Needs    nothing
 
 # lib/bounded.sh - run a command that may never come back
 # Needs    nothing
