@@ -23,7 +23,7 @@ class Layer:
 class Plan:
     """All that a script is rendered from; `origins` says for each key of the job where its value came from.
 
-    `remark` is what a person should hear of it, or empty.
+    `remark` is what a person should hear of it, or empty. `allocated`: its nodes and its time are there already.
     """
 
     site: sites.Site
@@ -33,6 +33,7 @@ class Plan:
     job: jobs.Job
     origins: dict[str, str]
     remark: str = ""
+    allocated: bool = False
 
 
 def plan(

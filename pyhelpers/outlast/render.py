@@ -29,7 +29,8 @@ def check(plan: Plan) -> None:
     """
     asked = plan.job
     job.check(asked, plan.site, plan.preset)
-    queue.check(plan.site, asked.queue, asked.nodes + asked.spares, asked.walltime_s, asked.chain)
+    if not plan.allocated:
+        queue.check(plan.site, asked.queue, asked.nodes + asked.spares, asked.walltime_s, asked.chain)
 
 
 def filled(plan: Plan, root: Path, install: settings.Install) -> str:

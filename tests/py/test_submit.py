@@ -138,6 +138,18 @@ def test_launch_guesses_a_site_from_outside(
     assert started[0].setting("SITE") == "sea"
 
 
+@pytest.mark.parametrize(
+    ("site", "nodes", "walltime"),
+    [("aurora", 2, "50m"), ("aurora", 300, "24h"), ("polaris", 2, "50m"), ("frontier", 32, "20h")],
+)
+def test_launch_takes_the_allocation_that_there_is_whatever_a_queue_would_give(
+    fake: Fake, here: Path, site: str, nodes: int, walltime: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.says("nodes", 0, "\n".join(f"n{number}" for number in range(nodes)))
+    words = ["--walltime", walltime, "--set", f"runs_dir={fake.runs}", "--dry-run", "--", "true"]
+    assert commands.main(["launch", site, *words]) == 0, capsys.readouterr().err
+
+
 def test_launch_outside_an_allocation_says_so(fake: Fake, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert commands.main(["launch", "local", "--", "true"]) == 1
     assert "is this inside an allocation?" in capsys.readouterr().err

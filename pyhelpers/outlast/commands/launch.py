@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from outlast import config, driver, rundir, schema, site, tree
@@ -122,7 +123,9 @@ def _prepared(options: argparse.Namespace, command: list[str]) -> submit.New:
     with tempfile.NamedTemporaryFile("w", suffix=".toml", prefix="launch-") as basis:
         basis.write(BASIS)
         basis.flush()
-        return submit.prepared(config.plan(root, name, basis.name, render.user_file(), typed, outside), root)
+        plan = config.plan(root, name, basis.name, render.user_file(), typed, outside)
+        # Some queue has given the nodes already, whichever it was.
+        return submit.prepared(replace(plan, allocated=True), root)
 
 
 def _shape(by: driver.Driver, options: argparse.Namespace) -> schema.Flat:
