@@ -71,6 +71,21 @@ def plan(
     return Plan(site, folder, preset, path.stem, job, origins, remark)
 
 
+def placed(plan: Plan, here: Path) -> Plan:
+    """The plan with its project_dir from the root on, as a shell in the folder `here` takes it.
+
+    Raises: Refused: `~NAME` is nobody's home.
+    """
+    text = plan.job.project_dir
+    if not text or text.startswith(("/", "{home}")):
+        return plan
+    try:
+        path = here / Path(text).expanduser()
+    except RuntimeError as err:
+        raise Refused(f"project_dir {text!r} is in nobody's home; type the whole path") from err
+    return replace(plan, job=replace(plan.job, project_dir=str(path.resolve())))
+
+
 def merged(layers: list[Layer]) -> tuple[schema.Flat, dict[str, str]]:
     """The last value of each key, and its origin; of `env` each name counts by itself."""
     values: schema.Flat = {}

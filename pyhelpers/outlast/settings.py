@@ -57,7 +57,7 @@ def _run(plan: Plan) -> list[Row]:
         ("FROM", job.from_),
         ("RUNS_DIR", inline.folder("runs_dir", inline.for_account(job.runs_dir, job.account))),
         ("BAD_NODES", inline.folder("bad_nodes", inline.for_account(job.bad_nodes, job.account))),
-        ("PROJECT_DIR", job.project_dir),
+        ("PROJECT_DIR", inline.folder("project_dir", inline.for_account(job.project_dir, job.account))),
         ("NODES", job.nodes),
         ("SPARES", job.spares),
         ("WALLTIME_S", job.walltime_s),

@@ -58,6 +58,45 @@ def test_submit_dry_run_changes_nothing(fake: Fake, here: Path, capsys: pytest.C
     assert fake.asked == []
 
 
+def test_submit_dry_run_answers_programs_too(fake: Fake, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert submit(fake, "--dry-run", "--json") == 0
+    answer = {"run": "smoke", "dir": str(fake.runs / "smoke"), "project": str(here), "by": "fake"}
+    assert json.loads(capsys.readouterr().out) == answer
+    assert fake.asked == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("~/llm", "{home}/llm"), ("llm", "{here}/llm"), ("..", "{here}/.."), ("/a/b", "/a/b"), ("{home}/x", "{home}/x")],
+)
+def test_render_and_submit_take_a_project_dir_as_a_shell_does(
+    fake: Fake,
+    here: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    typed: str,
+    meant: str,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    whole = os.path.normpath(meant.format(home=tmp_path, here=here))
+    fake.says("submit", 0, "41")
+    words = ["local", "smoke", "--set", f"project_dir={typed}", "--set", f"runs_dir={fake.runs}"]
+    assert commands.main(["render", *words]) == 0
+    (line,) = [text for text in capsys.readouterr().out.splitlines() if text.startswith("OUTLAST_PROJECT_DIR=")]
+    told = subprocess.run(["bash", "-c", f'{line}; echo "$OUTLAST_PROJECT_DIR"'], capture_output=True, text=True)
+    assert told.stdout == f"{whole}\n"
+    assert commands.main(["submit", *words]) == 0
+    assert (fake.runs / "smoke/project_dir").read_text() == f"{whole}\n"
+
+
+def test_submit_refuses_a_project_dir_in_nobodys_home(
+    fake: Fake, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert submit(fake, "--set", "project_dir=~nobody-of-that-name/llm") == 2
+    assert "is in nobody's home" in capsys.readouterr().err
+
+
 def test_submit_takes_a_site_from_outside(fake: Fake, here: Path, tmp_path: Path) -> None:
     fake.says("submit", 0, "41")
     folder = trees.outside(tmp_path / "mine", "sea")

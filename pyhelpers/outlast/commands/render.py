@@ -61,6 +61,7 @@ def _answer(options: argparse.Namespace) -> int:
         raise Refused("it takes SITE and JOB; type render --list to see them")
     else:
         plan = config.plan(root, options.site, options.job, user_file(), typed(options), outside)
+        plan = config.placed(plan, Path.cwd())
         text = _explained(plan) if options.explain else script(plan, root)
         tell(plan, "render")
     _write(text, options.output)

@@ -38,11 +38,13 @@ def submit(
     if jobs.end_date_has_come(end := plan.job.guard.end_date, datetime.now()):
         hint = "the first job will hold the run; type --set guard.end_date=DAY with a later one"
         typer.echo(f"outlast: guard.end_date {end} has come: {hint}", err=True)
-    if dry_run:
+    if dry_run and as_json:
+        answer = {"run": new.path.name, "dir": str(new.path), "project": str(new.project), "by": new.by.name}
+        typer.echo(json.dumps(answer))
+    elif dry_run:
         typer.echo(f"would make {new.path}, and submit its job.sh to {new.by.name} from {new.project}")
-        return
-    run, number = start(new)
-    _tell(run, number, as_json)
+    else:
+        _tell(*start(new), as_json)
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,10 @@ def prepared(plan: config.Plan, root: Path) -> New:
 
     Raises: Refused: the site doesn't take the job.
     """
+    plan = config.placed(plan, Path.cwd())
     script = render.script(plan, root)
     path = Path(rundir.filled(plan.job.runs_dir, plan.job.account, os.environ)) / plan.job.run
-    project = Path(plan.job.project_dir or ".").expanduser().resolve()
+    project = Path(rundir.filled(plan.job.project_dir, plan.job.account, os.environ)).resolve()
     for where in (path, project):
         if inline.CONTROL.search(str(where)):
             raise Refused(f"{str(where)!r} has a line end or a control character")
