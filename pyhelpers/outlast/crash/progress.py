@@ -52,11 +52,15 @@ def _finite(part: str) -> bool:
 def steps(window: bytes) -> list[Step]:
     """The steps in some bytes of a log, in order."""
     found = []
-    for raw in window.split(b"\n"):
-        if _ANY.search(raw[:4096]):
-            parts = text.segments(raw[:4096] if len(raw) > 8192 else raw)
-            found += [told for part in parts[-1:] if (told := step(part))]
+    for raw in _lines(window).split(b"\n"):
+        if _ANY.search(raw[:4096]) and (told := step(text.clean(raw[:4096] if len(raw) > 8192 else raw))):
+            found.append(told)
     return found
+
+
+def _lines(window: bytes) -> bytes:
+    """Each update of a progress bar as a line of its own, where it stands."""
+    return window.replace(b"\r", b"\n")
 
 
 def went_on_until(log: source.Log) -> int:
@@ -65,8 +69,7 @@ def went_on_until(log: source.Log) -> int:
     same = 0
     for start, window in _backwards(log):
         for place, raw in reversed(_placed(window)):
-            told = step(text.segments(raw)[-1]) if _ANY.search(raw) and raw.strip() and text.segments(raw) else None
-            if told:
+            if _ANY.search(raw) and (told := step(text.clean(raw))):
                 found.add(len(found) - 1_000_000 if told.number is None else told.number)
                 if len(found) == 2:
                     return start + place
@@ -79,12 +82,12 @@ def went_on_until(log: source.Log) -> int:
 def _backwards(log: source.Log) -> Iterator[tuple[int, bytes]]:
     """The log in pieces from its end, each with its place; of a compressed one what was kept."""
     if log.packed:
-        yield log.offset - len(log.tail), log.tail
-        yield from ((offset - len(kept), kept) for offset, kept in reversed(log.samples))
+        yield log.offset - len(log.tail), _lines(log.tail)
+        yield from ((offset - len(kept), _lines(kept)) for offset, kept in reversed(log.samples))
         return
     end = log.offset
     while end > max(log.offset - LOOK_BACK, 0):
-        window = log.before(end)
+        window = _lines(log.before(end))
         start = end - len(window)
         cut = window.find(b"\n") + 1 if start else 0  # its first line may be torn
         yield start + cut, window[cut:]

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from outlast.crash import exits, names, source, text
+from outlast.crash import cut, exits, names, source, text
 from outlast.crash.patterns import Book, Form, Pattern
 
 MOST = 100_000  # events and exits that are kept
@@ -84,7 +84,7 @@ class Scanner:
         self.book = book
         self.seen = Seen(layout)
         self.words = sorted({*book.words(), *exits.WORDS, *_FACTS})
-        self._needle = source.needle_of(self.words)
+        self._needle = cut.needle_of(self.words)
         self._quiet = re.compile("|".join(f"(?:{noise.regex.pattern})" for noise in book.noise) or r"(?!)")
         self._forms: dict[str, list[tuple[Pattern, Form]]] = {}
         self._first: dict[tuple[str, int, object, str], Event] = {}
@@ -109,15 +109,16 @@ class Scanner:
                 self._line(self._files[number], found)
         return count
 
-    def _line(self, file: "_File", found: source.Found) -> None:
+    def _line(self, file: "_File", found: cut.Found) -> None:
         before = None
-        for part in text.segments(source.shorten(found.raw, self._needle)):
+        short = cut.shorten(found, self._needle)
+        for index, part in text.placed(short.raw):
             line = text.read(part, before)
             before = before or line
             if not file.is_report(line):
-                self._say(file, line, found)
+                self._say(file, line, cut.Found(found.line, short.place(index), b""))
 
-    def _say(self, file: "_File", line: text.Line, found: source.Found) -> None:
+    def _say(self, file: "_File", line: text.Line, found: cut.Found) -> None:
         file.time = line.time or file.time
         self._facts(file, line, found)
         ended = file.exits.read(line, found.line)
@@ -131,7 +132,7 @@ class Scanner:
         elif match := self._match(line):
             self._note(file, line, found, *match)
 
-    def _facts(self, file: "_File", line: text.Line, found: source.Found) -> None:
+    def _facts(self, file: "_File", line: text.Line, found: cut.Found) -> None:
         layout = self.seen.layout
         if line.host:
             layout.learn(line.host, line.rank)
@@ -190,7 +191,7 @@ class Scanner:
         return [found[place] for place in sorted(found)]
 
     def _note(
-        self, file: "_File", line: text.Line, found: source.Found, pattern: Pattern, form: Form, match: re.Match[str]
+        self, file: "_File", line: text.Line, found: cut.Found, pattern: Pattern, form: Form, match: re.Match[str]
     ) -> None:
         groups = {key: value for key, value in match.groupdict().items() if value}
         event = Event(pattern, form, file.number, found.line, found.offset, line.whole[:TEXT])

@@ -10,18 +10,16 @@ import os
 import re
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
+from outlast.crash import cut
+from outlast.crash.cut import LINE, Found, Spots
 from outlast.refused import Refused
 
 CHUNK = 1 << 20
-LINE = 1 << 16
-AROUND = 700
-PLACES = 12  # of a longer line
-SHORT = 4000
 GREP_MEMORY = 96 << 20  # address space: a line that grep cannot hold goes the slow way
 SMALL = 1 << 17  # below this, starting grep costs more than it saves
 WINDOW = 1 << 18
@@ -34,14 +32,6 @@ class SourceError(Refused):
     """A log can't be read."""
 
     status = 1
-
-
-class Found(NamedTuple):
-    """A line that has one of the words; `offset` is where it begins, in bytes of the (uncompressed) log."""
-
-    line: int
-    offset: int
-    raw: bytes
 
 
 @dataclass
@@ -104,11 +94,13 @@ def lines(log: Log, words: list[str], whole_lines: bool = False) -> Iterator[Fou
     size = log.path.stat().st_size
     if size < log.offset:  # cut: it is another log now
         log.offset = log.lines = 0
+    end = _last_line_end(log, size) if whole_lines else size
+    if whole_lines and end == log.offset:
+        return
     found = _grep(log, words) if size > SMALL and not log.offset and has_grep() else None
     if found is None:
-        yield from _slowly(log, words, whole_lines)
+        yield from _slowly(log, words, end if whole_lines else None)
         return
-    end = _last_line_end(log, size) if whole_lines else size
     for one in found:
         if one.offset < end:
             yield one
@@ -117,13 +109,13 @@ def lines(log: Log, words: list[str], whole_lines: bool = False) -> Iterator[Fou
 
 
 def _last_line_end(log: Log, size: int) -> int:
-    """Where the last whole line of the first `size` bytes ends."""
-    while size:
+    """Where the last whole line of the first `size` bytes ends, at least what was read."""
+    while size > log.offset:
         window = log.before(size)
         if b"\n" in window:
-            return size - len(window) + window.rindex(b"\n") + 1
+            return max(size - len(window) + window.rindex(b"\n") + 1, log.offset)
         size -= len(window)
-    return 0
+    return log.offset
 
 
 def _line_feeds(path: Path, end: int) -> int:
@@ -161,10 +153,8 @@ def _batch(logs: list[Log], numbers: list[int], words: list[str]) -> Iterator[tu
     child = _start_grep(words, subprocess.DEVNULL, list(places))
     assert child.stdout
     kept: list[tuple[int, Found]] = []
-    for piece in _joined(child.stdout, child.stdout.readline(LINE), needle_of(words)):
-        path, rest = piece.split(b"\0", 1)
-        line, offset, raw = rest.split(b":", 2)
-        kept.append((places[path], Found(int(line), int(offset), raw)))
+    for path, found in _printed(child.stdout, child.stdout.readline(LINE), words, named=True):
+        kept.append((places[path], found))
         if len(kept) > BATCH:
             yield from kept
             kept = []
@@ -184,11 +174,6 @@ def _start_grep(words: list[str], stdin: IO[bytes] | int, files: Sequence[bytes]
     return subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env)
 
 
-def shorten(raw: bytes, needle: re.Pattern[bytes]) -> bytes:
-    """A line of at most a few thousand bytes: of a longer one what lies around the words."""
-    return raw if len(raw) <= SHORT else _cut_down(raw, lambda: b"", needle)
-
-
 def posix(word: str) -> str:
     """A word as an extended regular expression that means only itself."""
     return re.sub(r"([\\.\[\](){}*+?^$|])", r"\\\1", word)
@@ -197,10 +182,7 @@ def posix(word: str) -> str:
 def _read_grep(log: Log, words: list[str], child: subprocess.Popen[bytes], first: bytes) -> Iterator[Found]:
     start, last = log.offset, Found(log.lines, log.offset, b"")
     assert child.stdout
-    needle = needle_of(words)
-    for piece in _joined(child.stdout, first, needle):
-        number, offset, raw = piece.split(b":", 2)
-        last = Found(int(number), int(offset), raw)
+    for _, last in _printed(child.stdout, first, words):
         if last.offset >= start:
             yield last
     if child.wait() > 1:  # it met a line too long for it
@@ -213,58 +195,37 @@ def _read_grep(log: Log, words: list[str], child: subprocess.Popen[bytes], first
     log.offset = log.path.stat().st_size
 
 
-def _joined(stream: IO[bytes], first: bytes, needle: re.Pattern[bytes]) -> Iterator[bytes]:
-    """Whole lines of a stream, long ones cut down."""
-    piece = first
+def _printed(stream: IO[bytes], first: bytes, words: list[str], named: bool = False) -> Iterator[tuple[bytes, Found]]:
+    """The lines that a grep prints, long ones cut down; with `named` each comes with the file that it stands in."""
+    piece, needle = first, cut.needle_of(words)
     while piece:
-        if piece.endswith(b"\n") or len(piece) < LINE:
-            yield piece
-        else:
-            yield _cut_down(piece, lambda: stream.readline(LINE), needle)
+        raw, spots = (piece, ()) if cut.is_whole(piece) else cut.down(piece, lambda: stream.readline(LINE), needle)
+        path, rest = raw.split(b"\0", 1) if named else (b"", raw)
+        number, offset, line = rest.split(b":", 2)
+        yield path, Found(int(number), int(offset), line, _moved(spots, len(raw) - len(line)))
         piece = stream.readline(LINE)
 
 
-def _cut_down(piece: bytes, more: Callable[[], bytes], needle: re.Pattern[bytes]) -> bytes:
-    """A line that goes on: its start, the places around the words, its end; apart by carriage returns."""
-    kept, carry, places = [piece[: 2 * AROUND]], b"", 0
-    while True:
-        window = carry + piece
-        for match in needle.finditer(window):
-            if places < PLACES:
-                kept.append(window[max(match.start() - AROUND, 0) : match.end() + AROUND])
-                places += 1
-        if piece.endswith(b"\n") or len(piece) < LINE:
-            break
-        carry = window[-AROUND:]
-        piece = more()
-    kept.append(window[-2 * AROUND :])
-    return b"\r".join(part.rstrip(b"\n") for part in kept)
+def _moved(spots: Spots, by: int) -> Spots:
+    """Spots of a line without the bytes that grep writes before it."""
+    return tuple((max(index - by, 0), max(place - by, 0)) for index, place in spots)
 
 
-def needle_of(words: list[str]) -> re.Pattern[bytes]:
-    """Finds any of the words."""
-    return re.compile(b"|".join(re.escape(word.encode()) for word in words))
-
-
-def _slowly(log: Log, words: list[str], whole_lines: bool) -> Iterator[Found]:
-    """The lines by Python alone."""
-    needle = needle_of(words)
+def _slowly(log: Log, words: list[str], end: int | None) -> Iterator[Found]:
+    """The lines by Python alone, up to `end`."""
+    needle = cut.needle_of(words)
     with log.path.open("rb") as file:
         file.seek(log.offset)
-        while piece := file.readline(LINE):
-            begin, ended = log.offset, piece.endswith(b"\n")
-            if not ended and len(piece) == LINE:
-                raw = _cut_down(piece, lambda: file.readline(LINE), needle)
+        while (end is None or log.offset < end) and (raw := file.readline(LINE)):
+            begin, ended, spots = log.offset, raw.endswith(b"\n"), Spots()
+            if not cut.is_whole(raw):
+                raw, spots = cut.down(raw, lambda: file.readline(LINE), needle)
                 file.seek(-1, os.SEEK_CUR)
                 ended = file.read(1) == b"\n"
-            else:
-                raw = piece
-            if whole_lines and not ended:
-                return
             log.offset = file.tell()
             log.lines += ended
             if needle.search(raw):
-                yield Found(log.lines + (not ended), begin, raw)
+                yield Found(log.lines + (not ended), begin, raw, spots)
 
 
 def _packed(log: Log, words: list[str]) -> Iterator[Found]:
@@ -289,10 +250,9 @@ def _fed(log: Log, words: list[str], stream: IO[bytes]) -> Iterator[Found]:
     pump = threading.Thread(target=_pump, args=(log, stream, grep, cuts), daemon=True)
     pump.start()
     assert grep.stdout
-    for piece in _joined(grep.stdout, grep.stdout.readline(LINE), needle_of(words)):
-        number, place, raw = piece.split(b":", 2)
-        before = bisect.bisect_right(cuts, int(place))
-        yield Found(line + int(number) - before, offset + int(place) - before, raw)
+    for _, found in _printed(grep.stdout, grep.stdout.readline(LINE), words):
+        before = bisect.bisect_right(cuts, found.offset)
+        yield found._replace(line=line + found.line - before, offset=offset + found.offset - before)
     pump.join()
     grep.wait()
 

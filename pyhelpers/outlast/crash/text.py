@@ -68,7 +68,17 @@ def clean(raw: bytes) -> str:
 
 def segments(raw: bytes) -> list[str]:
     """The texts of a physical line: what a carriage return overwrites counts on its own."""
-    return [part for part in clean(raw).rstrip("\n").split("\r") if part.strip()]
+    return [part for _, part in placed(raw)]
+
+
+def placed(raw: bytes) -> list[tuple[int, str]]:
+    """The segments, each with the byte that it begins at."""
+    found, place = [], 0
+    for piece in raw.rstrip(b"\n").split(b"\r"):
+        if (part := clean(piece)).strip():
+            found.append((place, part))
+        place += len(piece) + 1
+    return found
 
 
 def read(part: str, before: Line | None = None) -> Line:
