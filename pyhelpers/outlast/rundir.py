@@ -4,6 +4,7 @@ import glob
 import os
 import pwd
 import re
+import secrets
 import shlex
 import shutil
 from collections.abc import Mapping
@@ -157,16 +158,18 @@ def create(path: Path, script: str, project: Path) -> RunDir:
     Raises: RunDirError: the run exists already, or the folder can't be made.
     """
     run = RunDir(path)
+    taken = RunDirError(f"{path} is a run already; type outlast resume {path}, or give it a name: --set run=NAME")
     if is_run(path):
-        raise RunDirError(f"{path} is a run already; type outlast resume {path}, or give it a name: --set run=NAME")
+        raise taken
     try:
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(0o750)
         for name in FOLDERS:
             (path / name).mkdir(exist_ok=True)
             (path / name).chmod(0o2770 if name == "control" else 0o750)
+        if not _write_first(run.script, script, 0o750):
+            raise taken
         write(path / "project_dir", f"{project}\n", 0o640)
-        write(run.script, script, 0o750)
     except OSError as err:
         raise RunDirError(f"{err.filename}: {err.strerror}") from err
     return run
@@ -176,6 +179,22 @@ def remove(run: RunDir) -> None:
     """Remove a run that `create` has made and that no job has ever entered."""
     if not run.events.exists():
         shutil.rmtree(run.path, ignore_errors=True)
+
+
+def _write_first(path: Path, text: str, mode: int) -> bool:
+    """Write a new file whole; of several who do so at once one has done it, and to the others it is false.
+
+    Raises: OSError.
+    """
+    mine = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    write(mine, text, mode)
+    try:
+        os.link(mine, path)
+    except FileExistsError:
+        return False
+    finally:
+        mine.unlink()
+    return True
 
 
 def write(path: Path, text: str, mode: int) -> None:

@@ -11,7 +11,7 @@ import pytest
 import trees
 from conftest import Fake
 
-from outlast import commands, driver, ledger, tree
+from outlast import commands, driver, ledger, rundir, tree
 from outlast.commands import launch
 from outlast.rundir import RunDir
 
@@ -124,6 +124,17 @@ def test_submit_never_touches_a_run_that_is_there(fake: Fake, here: Path) -> Non
     submit(fake)
     assert submit(fake) == 1
     assert len(fake.asked) == 1
+
+
+def test_of_two_that_submit_one_run_at_once_one_makes_it(
+    fake: Fake, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.says("submit", 0, "41")
+    monkeypatch.setattr(rundir, "is_run", lambda path: False)  # neither has seen the other's
+    assert [submit(fake), submit(fake)] == [0, 1]
+    assert len(fake.asked) == 1
+    assert "is a run already; type outlast resume" in capsys.readouterr().err
+    assert [file for file in (fake.runs / "smoke").iterdir() if file.name.startswith(".")] == []
 
 
 def test_submit_warns_of_an_end_date_that_has_come(fake: Fake, here: Path, capsys: pytest.CaptureFixture[str]) -> None:

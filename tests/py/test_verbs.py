@@ -6,14 +6,18 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trees
 from conftest import Fake, event
 
 from outlast import commands, ledger, runstate
+from outlast.badnodes import lock
+from outlast.commands import _common
 from outlast.commands.events import is_over
 
 ROOT = Path(__file__).parents[2]
@@ -135,6 +139,47 @@ def test_resume_submits_nothing_while_a_job_is_there(fake: Fake, capsys: pytest.
     assert commands.main(["resume", "r1"]) == 0
     assert fake.asked == []
     assert "job 1 is there already" in capsys.readouterr().out
+
+
+def test_of_two_that_resume_at_once_one_submits_and_the_other_finds_its_job(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = fake.run("r1", *RUNS, "1 ended class=crash then=hold")
+    fake.says("submit", 0, "2")
+    fake.says("state.2", 0, "state=pending verdict=none restarts=0")
+    submit, codes, other_is_there = _common.submit, [], threading.Event()
+    other = threading.Thread(target=lambda: codes.append(commands.main(["resume", "r1"])))
+
+    def submits_while_another_comes(*words: Any) -> str:
+        if other.ident:
+            other_is_there.set()
+        else:
+            other.start()
+            assert other_is_there.wait(60)
+        return submit(*words)
+
+    def waits(_: float, most_s: float) -> float:
+        other_is_there.set()
+        return most_s
+
+    monkeypatch.setattr(_common, "submit", submits_while_another_comes)
+    monkeypatch.setattr(lock.random, "uniform", waits)
+    codes.append(commands.main(["resume", "r1"]))
+    other.join(60)
+    assert codes == [0, 0]
+    assert len(fake.asked) == 1
+    assert "r1: job 2 is there already, nothing submitted" in capsys.readouterr().out
+    assert list(run.path.glob(".submit*")) == []
+
+
+def test_resume_after_a_resume_that_was_killed(fake: Fake) -> None:
+    run = fake.run("r1", *RUNS, "1 ended class=crash then=hold")
+    fake.says("submit", 0, "2")
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+        (run.path / ".submit.lock").write_text(f"here {lock._system()} {ended.pid} 00\n")
+        assert commands.main(["resume", "r1"]) == 0
+    assert len(fake.asked) == 1
 
 
 def test_resume_finds_a_job_that_the_ledger_does_not_know_yet(fake: Fake) -> None:

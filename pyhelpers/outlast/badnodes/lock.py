@@ -1,8 +1,9 @@
 """A lock that holds between nodes without flock, which Lustre may be mounted without. lib/badnodes.sh speaks it, too.
 
 FILE.lock is a hard link to a file that its owner has written whole: `HOST BOOT:PID-NAMESPACE PID NUMBER`. It is broken
-when its process is gone from this very system, or when it is older than STALE_S; nobody works under it for longer than
-WORK_S. (filelock's soft locks have several forms, by its version, and Bash would have to write each of them.)
+when its process is gone from this very system, or when it is older than STALE_S, or what all who use it have agreed on;
+nobody changes a file of bad nodes under it for longer than WORK_S. (filelock's soft locks have several forms, by its
+version, and Bash would have to write each of them.)
 """
 
 import contextlib
@@ -40,7 +41,7 @@ class Lock:
 
 
 @contextlib.contextmanager
-def held(file: Path, wait_s: float) -> Iterator[Lock]:
+def held(file: Path, wait_s: float, stale_s: float = STALE_S) -> Iterator[Lock]:
     """The lock of a file, for as long as the block runs.
 
     Raises: LockError: others have it for more than wait_s seconds; OSError: the folder can't be written.
@@ -48,7 +49,7 @@ def held(file: Path, wait_s: float) -> Iterator[Lock]:
     lock = file.with_name(f"{file.name}.lock")
     words = f"{os.uname().nodename} {_system()} {os.getpid()} {secrets.token_hex(4)}"
     until_s = time.monotonic() + wait_s
-    while not _take(lock, words):
+    while not _take(lock, words, stale_s):
         if time.monotonic() > until_s:
             owner = _words(lock).split(" ")
             by = f"process {owner[2]} on {owner[0]}" if len(owner) > 2 else "somebody"
@@ -63,7 +64,7 @@ def held(file: Path, wait_s: float) -> Iterator[Lock]:
                 lock.unlink()
 
 
-def _take(lock: Path, words: str) -> bool:
+def _take(lock: Path, words: str, stale_s: float) -> bool:
     own = lock.with_name(f".{lock.name}.{secrets.token_hex(8)}")
     handle = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
     try:
@@ -76,19 +77,19 @@ def _take(lock: Path, words: str) -> bool:
             os.link(own, lock, follow_symlinks=False)
         if _words(lock) == words:
             return True
-        _break_stale(lock, own)
+        _break_stale(lock, own, stale_s)
         return False
     finally:
         own.unlink(missing_ok=True)
 
 
-def _break_stale(lock: Path, own: Path) -> None:
+def _break_stale(lock: Path, own: Path, stale_s: float) -> None:
     """Remove the lock of a dead owner. Of several who judge so at once only one moves it; a fresh one is put back."""
     words = _words(lock)
     with contextlib.suppress(FileNotFoundError):
         # Both times are the file system's, whatever this node's clock says.
         age_s = own.stat().st_mtime - lock.lstat().st_mtime
-        if not _is_dead(words) and age_s < STALE_S:
+        if not _is_dead(words) and age_s < stale_s:
             return
         aside = own.with_name(f"{own.name}.dead")
         lock.rename(aside)

@@ -1,5 +1,6 @@
 """What the verbs for runs share."""
 
+import contextlib
 import getpass
 import os
 import time
@@ -10,7 +11,7 @@ from typing import Annotated
 import typer
 
 from outlast import driver, ledger, places, rundir, runstate, tree
-from outlast.badnodes import leave_out
+from outlast.badnodes import leave_out, lock
 from outlast.commands.render import user_file
 from outlast.refused import Refused
 
@@ -69,6 +70,14 @@ def live_jobs(run: rundir.RunDir, jobs: ledger.Run, by: driver.Driver) -> list[s
     found = [job.id for job in jobs.open_jobs()[-runstate.ASK_AT_MOST :] if by.state(job.id).is_live]
     named = by.find(run.name)
     return found if not named or named in jobs.jobs else [*found, named]
+
+
+def alone(run: rundir.RunDir) -> contextlib.AbstractContextManager[object]:
+    """Nobody else looks for the run's jobs and submits one while the block runs; whoever waits finds the job there.
+
+    Raises: LockError: somebody is at it for long.
+    """
+    return lock.held(run.path / ".submit", wait_s=60, stale_s=900)  # a scheduler may take minutes to answer
 
 
 def submit(run: rundir.RunDir, by: driver.Driver, project: str, parent: str = "") -> str:

@@ -1,5 +1,6 @@
 """outlast resume: go on after a stop, a hold or a loss."""
 
+import contextlib
 import os
 import time
 from datetime import datetime
@@ -20,6 +21,11 @@ def resume(run: _common.RunArgument, accept_pins: Accept = False, dry_run: _comm
     """Clear a stop or a hold and submit the run again."""
     found = _common.find_run(run)
     rundir.check_owner(found, os.getuid())
+    with contextlib.nullcontext() if dry_run else _common.alone(found):
+        _go_on(found, run, accept_pins, dry_run)
+
+
+def _go_on(found: rundir.RunDir, typed: str, accept_pins: bool, dry_run: bool) -> None:
     if found.finished.exists():
         raise rundir.RunDirError(
             f"{found.name} has finished; if it has not, remove {found.finished} and type this again"
@@ -48,7 +54,7 @@ def resume(run: _common.RunArgument, accept_pins: Accept = False, dry_run: _comm
         typer.echo(f"{told}job {' and '.join(live)} is there already, nothing submitted{late}")
         return
     job = _submit(found, by, _leaving(events, by))
-    typer.echo(f"{told}job {job} submitted; type outlast status {run}")
+    typer.echo(f"{told}job {job} submitted; type outlast status {typed}")
 
 
 def _unpin(run: rundir.RunDir) -> None:
