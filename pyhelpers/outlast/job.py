@@ -182,13 +182,6 @@ KEYS = schema.keys(Job)
 # The first five are filled in by the script, which knows them only at each launch.
 PLACEHOLDERS = ("{ckpt_dir}", "{resume}", "{nodes}", "{ranks}", "{run}", "{target_step}")
 
-_SECRET = re.compile(r"(TOKEN|_KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
-_SECRET_LINE = re.compile(r"\b\w*(?:TOKEN|_KEY|SECRET|PASSWORD|PASSWD)=(?![\"']?\$)\S")
-_ELSEWHERE = (
-    "scripts are readable by others, so put it in a file that only you can read, "
-    'and in the job: setup = ["source ~/.config/outlast/secrets.sh"]'
-)
-
 
 def check(job: Job, site: Site, preset: Preset) -> None:
     """Nothing, if the job can be rendered for the site; queues are checked in queue.py.
@@ -207,7 +200,6 @@ def check(job: Job, site: Site, preset: Preset) -> None:
     _check_restarts(job)
     _check_times(job)
     _check_storage(job, site)
-    _check_secrets(job)
     _check_mail(job.mail, site)
     _check_online(job, site)
     check_names("preflight.skip", job.preflight.skip)
@@ -403,16 +395,6 @@ def _check_storage(job: Job, site: Site) -> None:
             f"preset {job.preset} writes parts of a checkpoint on many nodes, and copier = plain copies those of the "
             'first node only; leave checkpoint.copier = "agents", or type --set checkpoint.storage=shared'
         )
-
-
-def _check_secrets(job: Job) -> None:
-    for name in job.env:
-        if _SECRET.search(name.upper()):
-            raise Refused(f"env.{name} looks like a secret: {_ELSEWHERE}")
-    for key, lines in (("setup", job.setup), ("prepare", job.prepare), ("pins.commands", job.pins.commands)):
-        for line in lines:
-            if _SECRET_LINE.search(line):
-                raise Refused(f"{key} looks like it sets a secret: {_ELSEWHERE}")
 
 
 def _check_mail(mail: Mail, site: Site) -> None:

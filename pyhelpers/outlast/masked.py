@@ -8,15 +8,15 @@ import re
 
 MASK = "***"
 
-_TOKENS = re.compile(
+TOKENS = re.compile(
     r"\b(?:gh[opsur]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}|hf_[A-Za-z0-9]{20,}"
     r"|sk-[\w-]{20,}|xox[abeoprs]-[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[\w-]{35}|npm_[A-Za-z0-9]{30,}"
     r"|pypi-[\w-]{30,}|local-[0-9a-f]{40}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
 )
-_PEM = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S)
-_USERINFO = re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s:/@]*:)[^\s/@]+(?=@)", re.I)
-_BARE_USERINFO = re.compile(r"(\bhttps?://)[A-Za-z0-9_-]{16,}(?=@)", re.I)
-_BEARER = re.compile(r"\b((?:authorization['\"]?\s*[:=]\s*['\"]?\s*)?(?:bearer|basic)\s+)[\w.~+/=-]{8,}", re.I)
+PEM = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S)
+USERINFO = re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s:/@]*:)[^\s/@]+(?=@)", re.I)
+BARE_USERINFO = re.compile(r"(\bhttps?://)[A-Za-z0-9_-]{16,}(?=@)", re.I)
+BEARER = re.compile(r"\b((?:authorization['\"]?\s*[:=]\s*['\"]?\s*)?(?:bearer|basic)\s+)[\w.~+/=-]{8,}", re.I)
 _SECRET = (
     r"(?:pass(?:word|wd|phrase)|secret|api[_-]?key|access[_-]?key|private[_-]?key|credentials?|auth[_-]?key|signature)"
 )
@@ -33,7 +33,7 @@ _TOKEN = re.compile(
 
 def masked(text: str) -> str:
     """The text with `***` in place of each secret."""
-    text = _PEM.sub(rf"\1{MASK}\2", text)
-    for form in (_USERINFO, _BARE_USERINFO, _BEARER, _NAMED, _KEY, _TOKEN):
+    text = PEM.sub(rf"\1{MASK}\2", text)
+    for form in (USERINFO, BARE_USERINFO, BEARER, _NAMED, _KEY, _TOKEN):
         text = form.sub(rf"\1{MASK}", text)
-    return _TOKENS.sub(MASK, text)
+    return TOKENS.sub(MASK, text)

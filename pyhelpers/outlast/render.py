@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jinja2
 
-from outlast import inline, job, queue, settings, tree
+from outlast import inline, job, queue, secrets, settings, tree
 from outlast.config import Plan
 from outlast.refused import Refused
 
@@ -28,6 +28,7 @@ def check(plan: Plan) -> None:
     Raises: Refused: it doesn't; the message says what to type.
     """
     asked = plan.job
+    secrets.check(asked)  # first: other refusals repeat what was typed
     job.check(asked, plan.site, plan.preset)
     if not plan.allocated:
         queue.check(plan.site, asked.queue, asked.nodes + asked.spares, asked.walltime_s, asked.chain)
