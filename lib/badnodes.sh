@@ -5,13 +5,14 @@
 #   ol_badnodes_known HOST...       print `HOST REASON` of those that are bad now; 2: no answer
 #   ol_badnodes_worst HOST...       print the one of them of which the file has most to say, or nothing; 2: no answer
 #   ol_badnodes_add REASON HOST...  a strike for each; a failure is a warning. For a cancelled job nobody is written down, nor
-#                                   where so many are to blame at once that the trouble is the site's
+#                                   where so many are to blame at once that the trouble is the site's; `struck` in the
+#                                   ledger has the day on which they are well again
 #   ol_badnodes_exclude             print the hosts to leave out of the next job, the worst first, a line each; none where
 #                                   the scheduler leaves out no host; 2: no answer
 #
 # Reads    OUTLAST_BAD_NODES (empty: bad_nodes.txt beside the runs), OUTLAST_STRIKES (0.5: a mere suspicion), OUTLAST_EXCLUDE_CAP,
 #          OUTLAST_RUN_DIR OUTLAST_STATE OUTLAST_HOSTS OUTLAST_CLASS OUTLAST_JOB_ID OUTLAST_RESTART OUTLAST_ATTEMPT
-# Needs    log, bounded, lock, nodes, py
+# Needs    log, bounded, ledger, lock, nodes, py
 # Sourcing it defines the functions above and does nothing else.
 
 _ol_badnodes_file() { printf '%s\n' "${OUTLAST_BAD_NODES:-${OUTLAST_RUN_DIR%/*}/bad_nodes.txt}"; }
@@ -191,8 +192,21 @@ _ol_badnodes_floor() { # LIMIT_S FILE JOB REASON HOST...
   ol_bounded "$limit_s" bash -c "trap '' TERM; export TZ=UTC0; $text; _ol_badnodes_append \"\$@\"" _ "$2" "$((limit_s - 2))" "$3" "$4" "$strikes" "${@:5}"
 }
 
+# Until when they are out, for the report: an event for each day. Bash alone writes strikes without counting them.
+_ol_badnodes_note() { # WHAT_BADNODES_ADD_SAYS
+  local line day
+  local -A out=()
+  while read -r line; do
+    [[ ! $line =~ ^([A-Za-z0-9_-]+)\ is\ out\ until\ ([0-9-]{10})\  ]] ||
+      out[${BASH_REMATCH[2]}]+=${out[${BASH_REMATCH[2]}]:+ }${BASH_REMATCH[1]}
+  done <<<"$1"
+  for day in "${!out[@]}"; do
+    ol_ledger_add struck nodes="${out[$day]}" until="$day"
+  done
+}
+
 ol_badnodes_add() {
-  local reason=$1 all=${#OUTLAST_HOSTS[@]} file job host name nodes=() limit_s=5 status=0
+  local reason=$1 all=${#OUTLAST_HOSTS[@]} file job host name told nodes=() limit_s=5 status=0
   shift
   (($# > 0)) && [[ ${OUTLAST_CLASS:-} != cancelled ]] || return 0
   if ol_nodes_is_the_sites "$#"; then
@@ -209,9 +223,12 @@ ol_badnodes_add() {
   job=${OUTLAST_JOB_ID//[^A-Za-z0-9_.:+-]/_}.${OUTLAST_RESTART:-0}.${OUTLAST_ATTEMPT:-0}
   if [[ ! -e $OUTLAST_STATE/term ]]; then
     limit_s=45
-    ol_py_ask 60 badnodes add --file="$file" --job="$job" --reason="${reason:0:64}" --strikes="${OUTLAST_STRIKES:-1}" \
-      -- "${nodes[@]}" >/dev/null || status=$?
-    ((status != 0)) || return 0
+    told=$(ol_py_ask 60 badnodes add --file="$file" --job="$job" --reason="${reason:0:64}" --strikes="${OUTLAST_STRIKES:-1}" \
+      -- "${nodes[@]}") || status=$?
+    ((status != 0)) || {
+      _ol_badnodes_note "$told"
+      return 0
+    }
   fi
   if ((status != 75)); then # 75: others have the lock, and it was waited for
     status=0

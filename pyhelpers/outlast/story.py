@@ -180,5 +180,6 @@ _STORIES: dict[str, Callable[[str, Event], str]] = {
     "pruned": lambda who, e: f"{who} removed the checkpoints of steps {e.text('steps')}",
     "adopted": lambda who, e: f"{who} made the checkpoint of step {e.text('step')} durable",
     "excluded": lambda who, e: f"{who} leaves out {e.text('nodes')}: {e.text('why')}",
+    "struck": lambda who, e: f"{who} gave {e.text('nodes')} a strike, until {e.text('until')}",
     "swapped": lambda who, e: f"{who} puts {e.text('in')} into the place of {e.text('out')}{_why(e)}",
 }

@@ -74,6 +74,8 @@ adds() { status_of ol_badnodes_add "$@" 2>"$OUTLAST_STATE/words"; }
   grep -qx "x1c0s0b0n0  $TODAY  hang  job=7.0.1  strikes=3" "$FILE"
   grep -qx "n1  $TODAY  hang  job=7.0.1" "$FILE"
   [ "$(wc -l <"$FILE")" = 5 ]
+  grep -q "\"event\":\"struck\",\"nodes\":\"n1\",\"until\":\"$(date -u -d "$TODAY +14 days" +%F)\"}" "$OUTLAST_STATE/events.jsonl"
+  grep -q "\"nodes\":\"x1c0s0b0n0\",\"until\":\"$(date -u -d "$TODAY +56 days" +%F)\"}" "$OUTLAST_STATE/events.jsonl"
 }
 
 @test "badnodes_add: by Bash where there is no Python, and the same strike once" {

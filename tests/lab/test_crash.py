@@ -21,7 +21,7 @@ def test_a_crash_by_code_is_relaunched_in_the_same_job(lab: Lab) -> None:
     lab.assert_resumed()
     report = (lab.folder / f"reports/{job}.0.1.txt").read_text()
     assert f"=== Crash Report: Job {job} ===" in report
-    assert "Done:         launched again in the same job" in report
+    assert "Done:         relaunched in the same job" in report
     assert "=== Finished: Job" in (lab.folder / f"reports/{job}.0.2.txt").read_text()
     assert "finished</span>" in (lab.folder / "report.html").read_text()
     crashed, finished = lab.mails()

@@ -9,7 +9,8 @@ import pytest
 from conftest import Fake, event
 
 from outlast import commands
-from outlast.report import quote, report
+from outlast.ledger import Event
+from outlast.report import page, quote, report
 from outlast.report.attempt import Attempt, ended
 
 ROOT = Path(__file__).parents[2]
@@ -80,10 +81,61 @@ def test_without_a_checkpoint_of_its_own_the_whole_attempt_is_lost() -> None:
 
 
 def test_what_followed_belongs_to_the_attempt_that_ended_before() -> None:
-    found = one(
-        event(4601, "7 excluded nodes=n2"), event(4602, "7 submitted successor=8 name=b"), event(4700, "8 started")
-    )
-    assert (found.excluded, found.successor, found.held) == (("n2",), "8", "")
+    found = one(event(4602, "7 submitted successor=8 name=b"), event(4700, "8 started"))
+    assert (found.excluded, found.successor, found.held) == ((), "8", "")
+
+
+def of(attempt: int, number: int, line: str) -> Event:
+    return replace(event(number, line), attempt=attempt)
+
+
+# As a job writes them: who is to blame is left out before the end is written, and swapped at the next launch.
+TWO = [
+    *BEGUN,
+    of(1, 4600, "7 ended class=crash code=1 step=740 durable_step=600 then=relaunch"),
+    of(2, 4700, "7 launched step=600 hosts=n1,n2"),
+    of(2, 5000, "7 excluded nodes=n2 why=gpu_ecc"),
+    of(2, 5001, "7 ended class=node code=1 step=800 durable_step=600 then=relaunch"),
+    of(2, 5002, "7 struck nodes=n2 until=2026-12-13"),
+]
+THREE = [of(3, 5100, "7 swapped out=n2 in=n3 slot=1"), of(3, 5200, "7 launched step=600 hosts=n1,n3")]
+
+
+def test_who_is_left_out_is_the_fault_of_the_attempt_that_ends_with_it() -> None:
+    first, second = ended(TWO)
+    assert (first.excluded, report.plain(first).failed_nodes) == ((), [])
+    assert (second.excluded, second.until) == (("n2",), {"n2": "2026-12-13"})
+    assert report.plain(second).failed_nodes == ["n2"]
+
+
+@pytest.mark.parametrize("after", [[], THREE])
+def test_done_says_until_when_and_on_what_it_goes_on(after: list[Event]) -> None:
+    done = page.text(report.plain(ended([*TWO, *after])[-1]), Path("r"), "o").splitlines()[-2]
+    assert done == "Done:         n2 excluded until 2026-12-13, relaunched on 1 + 1 spare"
+
+
+def test_who_is_left_out_before_a_launch_is_not_its_fault() -> None:
+    early = [of(0, 5, "7 excluded nodes=n8 why=health_check_gpu"), of(1, 6, "7 excluded nodes=n9 why=leftovers")]
+    assert ended([*BEGUN[:2], *early, *BEGUN[2:], CRASHED])[-1].excluded == ()
+
+
+def test_a_job_that_cannot_be_launched_was_ended_by_whom_it_left_out() -> None:
+    out = of(2, 5100, "7 excluded nodes=n9 why=leftovers")
+    first, second = ended([*TWO[:6], out, of(2, 5101, "7 ended class=unhealthy then=submit")])
+    assert (first.excluded, second.excluded) == ((), ("n9",))
+
+
+@pytest.mark.parametrize(("then", "successor"), [("submit", "8"), ("relaunch", "")])
+def test_a_successor_that_waits_since_the_launch_is_who_goes_on(then: str, successor: str) -> None:
+    end = event(4600, f"7 ended class=node then={then}")
+    assert ended([*BEGUN[:2], event(5, "7 submitted successor=8 name=b"), *BEGUN[2:], end])[-1].successor == successor
+
+
+def test_where_no_successor_could_be_submitted_no_job_goes_on() -> None:
+    end = event(4600, "7 ended class=node then=submit")
+    warned = event(4601, "7 warned text=no")
+    warned = replace(warned, fields={"text": "no successor: the scheduler does not answer"})
+    assert "Done:         no further job" in page.text(report.plain(ended([*BEGUN, end, warned])[-1]), Path("r"), "o")
 
 
 @pytest.mark.parametrize(

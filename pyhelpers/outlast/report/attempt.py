@@ -1,7 +1,7 @@
 """The attempts of a run and how each ended, out of its ledger."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from outlast.crash.verdict import Evidence, Verdict
 from outlast.ledger import Event
@@ -18,7 +18,8 @@ class Attempt:
     """One launch in one job, or (`number` 0) a job that ended before its first. Times are UTC seconds since 1970.
 
     `place` is the job's in the chain, from 1. `safe_t` is when training reached the step that is durable now, so what
-    comes after it is lost. `successor`, `held`, `todo`, `excluded` and `finished` are what followed;
+    comes after it is lost. `successor`, `held`, `todo`, `excluded`, `until`, `swapped` and `finished` are what
+    followed: `until` has the day on which a node counts as good again, `swapped` the spares that took a place.
     `verdict` is what the job's own decision read in the log, None where it did not.
     """
 
@@ -44,6 +45,8 @@ class Attempt:
     held: str = ""
     todo: str = ""
     excluded: tuple[str, ...] = ()
+    until: dict[str, str] = field(default_factory=dict)
+    swapped: tuple[str, ...] = ()
     finished: bool = False
 
     @property
@@ -67,6 +70,11 @@ class Attempt:
         return max((self.step or 0) - (self.durable_step or 0), 0)
 
     @property
+    def spares_used(self) -> int:
+        """Spares that train in the next launch of this job: the swaps come after the report is written."""
+        return len(self.swapped) or len(set(self.excluded) & set(self.hosts))
+
+    @property
     def lost_node_hours(self) -> float:
         """What the steps that have to be trained again had cost; without a step, what the attempt cost."""
         if not self.failed or (self.step is not None and not self.lost_steps):
@@ -86,7 +94,10 @@ class _Book:
     def __init__(self) -> None:
         self.ended: list[Attempt] = []
         self._open: dict[tuple[str, int], Attempt] = {}
-        self._last: dict[str, int] = {}  # of each job, where in `ended` its last attempt is
+        self._last: dict[tuple[str, int], int] = {}  # of each start of a job, where in `ended` its last attempt is
+        self._places_ended: dict[tuple[str, int, int], int] = {}
+        self._early: dict[tuple[str, int, int], list[Event]] = {}  # nodes are left out before the end is written
+        self._insured: dict[tuple[str, int], str] = {}
         self._names: dict[str, str] = {}
         self._places: dict[str, int] = {}
         self._saved: dict[tuple[str, int], dict[int, float]] = {}  # of each start of a job: step, when it was saved
@@ -102,6 +113,9 @@ class _Book:
         match event.name:
             case "started" | "launched":
                 self._open[key] = self._begun(event)
+                self._early.pop((*key, event.attempt), None)  # that was before the launch, and not its fault
+            case "excluded" | "struck":
+                self._left_out(event)
             case "first_step" | "progress":
                 self._change(key, step=event.number("step"))
             case "checkpoint_local":
@@ -134,7 +148,10 @@ class _Book:
 
     def _end(self, event: Event) -> None:
         key = (event.job, event.restart)
+        own = (*key, event.attempt)
         now = self._open.pop(key, None) or self._begun(event)
+        for early in self._early.pop(own, []):
+            now = _followed(now, early)
         step, durable = event.number("step"), event.number("durable_step")
         saved = self._saved.get(key, {}).get(durable or 0, 0.0)
         self.ended.append(
@@ -150,19 +167,31 @@ class _Book:
                 evidence=event.text("evidence"),
                 verdict=_said(event),
                 then=event.text("then"),
+                successor=self._insured.get(key, "") if event.text("then") == "submit" else "",
             )
         )
-        self._last[event.job] = len(self.ended) - 1
+        self._last[key] = self._places_ended[own] = len(self.ended) - 1
+
+    def _left_out(self, event: Event) -> None:
+        """Whose fault it was: of the attempt of that number, which may not have ended yet."""
+        own = (event.job, event.restart, event.attempt)
+        if own in self._places_ended:
+            at = self._places_ended[own]
+            self.ended[at] = _followed(self.ended[at], event)
+        else:
+            self._early.setdefault(own, []).append(event)
 
     def _after(self, event: Event) -> None:
         """What followed the last end of this job. A job may be held before it has launched anything."""
+        key = (event.job, event.restart)
         if event.name == "submitted":
             self._names[event.text("successor")] = event.text("name")
-        if event.name == "held" and event.job not in self._last:
-            now = self._open.get((event.job, event.restart)) or self._begun(event)
+            self._insured[key] = event.text("successor")
+        if event.name == "held" and key not in self._last:
+            now = self._open.get(key) or self._begun(event)
             self.ended.append(replace(now, number=event.attempt, ended_t=event.t))
-            self._last[event.job] = len(self.ended) - 1
-        at = self._last.get(event.job)
+            self._last[key] = len(self.ended) - 1
+        at = self._last.get(key)
         if at is not None:
             self.ended[at] = _followed(self.ended[at], event)
 
@@ -188,7 +217,14 @@ def _followed(attempt: Attempt, event: Event) -> Attempt:
         case "held":
             return replace(attempt, held=event.text("why"), todo=event.text("todo"))
         case "excluded":
-            return replace(attempt, excluded=tuple(event.text("nodes").split()))
+            return replace(attempt, excluded=tuple(dict.fromkeys([*attempt.excluded, *event.text("nodes").split()])))
+        case "struck":
+            nodes = dict.fromkeys(event.text("nodes").split(), event.text("until"))
+            return replace(attempt, until={**attempt.until, **nodes})
+        case "swapped" if event.number("with") is None:
+            return replace(attempt, swapped=(*attempt.swapped, event.text("in")))
+        case "warned" if event.text("text").startswith("no successor"):
+            return replace(attempt, then="stop", successor="")
         case "finished":
             return replace(attempt, finished=True)
     return attempt

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 from outlast import story
+from outlast.crash import names
 from outlast.crash.verdict import TO_DO, printable
 from outlast.masked import masked
 from outlast.report.attempt import Attempt
@@ -102,20 +103,28 @@ def _pattern(report: Report) -> str:
 
 
 def _done(attempt: Attempt) -> str:
-    done = [f"{node} excluded" for node in attempt.excluded[:_MANY]]
+    done = [_excluded(attempt, node) for node in attempt.excluded[:_MANY]]
+    done += [f"{len(attempt.excluded) - _MANY} more excluded"] * (len(attempt.excluded) > _MANY)
     if attempt.finished:
         done.append("the run is finished")
     elif attempt.held:
         done.append(f"held: {attempt.held}")
     elif attempt.successor:
         done.append(f"job {attempt.successor} submitted")
+    elif attempt.then == "relaunch" and (spares := attempt.spares_used):
+        done.append(f"relaunched on {len(attempt.hosts) - spares} + {spares} spare{'s' * (spares > 1)}")
     elif attempt.then == "relaunch":
-        done.append("launched again in the same job")
+        done.append("relaunched in the same job")
     elif attempt.then == "submit":
         done.append("the next job goes on")
     else:
         done.append("no further job")
     return ", ".join(done)
+
+
+def _excluded(attempt: Attempt, node: str) -> str:
+    until = attempt.until.get(names.short(node))
+    return f"{node} excluded" + (f" until {until}" if until else "")
 
 
 def _todo(report: Report, run: Path, outlast: str) -> str:

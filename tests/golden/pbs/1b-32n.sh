@@ -312,7 +312,7 @@ ol_site_env() {
 # Needs    bounded
 
 # lib/badnodes.sh - nodes that were to blame, over jobs and runs (docs/badnodes.md)
-# Needs    log, bounded, lock, nodes, py
+# Needs    log, bounded, ledger, lock, nodes, py
 
 # lib/lock.sh - one writer at a time of a file that several jobs share, also on mounts without flock
 # Needs    nothing
