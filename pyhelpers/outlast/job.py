@@ -191,7 +191,6 @@ def check(job: Job, site: Site, preset: Preset) -> None:
     _check_shape(job)
     _check_account(job, site)
     _check_scheduler(job, site)
-    _check_directives(job)
     _check_command(job)
     _check_on_durable(job)
     _check_operators(job)
@@ -270,23 +269,6 @@ def _check_scheduler(job: Job, site: Site) -> None:
     for key in lacks:
         if getattr(job, key):
             raise Refused(f"{site.name} has scheduler {site.scheduler}, which takes no {key}; {advice}")
-
-
-def _check_directives(job: Job) -> None:
-    # A scheduler reads directive lines by rules of its own: a blank ends a value, a quote joins lines.
-    values = {
-        "account": [job.account],
-        "queue": [job.queue],
-        "reservation": [job.reservation],
-        "exclude": job.exclude,
-        "select": [job.select],
-        "filesystems": job.filesystems,
-        "directives": [re.sub(r"^-\w ", "", text) for text in job.directives],  # `-l name=value`
-    }
-    for key, texts in values.items():
-        for text in texts:
-            if re.search(r"[\s\"'\\\x00-\x1f\x7f]", text):
-                raise Refused(f"{key} {text!r} goes into a directive: no blank, quote, backslash or control character")
 
 
 def _check_command(job: Job) -> None:

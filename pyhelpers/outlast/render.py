@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jinja2
 
-from outlast import inline, job, queue, secrets, settings, tree
+from outlast import directives, inline, job, queue, secrets, settings, tree
 from outlast.config import Plan
 from outlast.refused import Refused
 
@@ -17,6 +17,7 @@ def script(plan: Plan, root: Path, install: settings.Install) -> str:
     Raises: Refused: the site doesn't take the job, a value can't be rendered, or the result isn't Bash.
     """
     check(plan)
+    directives.check_root(install.root, plan.site)
     text = filled(plan, root, install)
     parse(text)
     return text
@@ -30,6 +31,7 @@ def check(plan: Plan) -> None:
     asked = plan.job
     secrets.check(asked)  # first: other refusals repeat what was typed
     job.check(asked, plan.site, plan.preset)
+    directives.check(asked, plan.site)
     if not plan.allocated:
         queue.check(plan.site, asked.queue, asked.nodes + asked.spares, asked.walltime_s, asked.chain)
 

@@ -9,12 +9,6 @@ from outlast.refused import Refused
 
 REFUSED = [
     (("account=",), r"lake needs an account; type --account NAME, .*\[site.lake\]"),
-    (("account=a b",), "account 'a b' goes into a directive"),
-    (("account=a\nb",), "account 'a.nb' goes into a directive"),
-    (("exclude=n1\tn2",), "exclude .* goes into a directive"),
-    (("reservation=x\x07",), "reservation .* goes into a directive"),
-    (("directives=--comment=a b",), "directives .* goes into a directive"),
-    (("directives=--comment='a'",), "directives .* goes into a directive"),
     (("run=a b",), "run 'a b' names a folder"),
     (("run=../x",), "run '../x' names a folder"),
     (("from=a b",), "from 'a b' is a run, by its name or its absolute path"),
