@@ -335,11 +335,18 @@ def _check_watchdog(job: Job) -> None:
         )
 
 
+# What starts ranks again by itself. Elsewhere --max-restarts is an option of the trainer's own.
+_RESTARTERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate")
+
+
 def _check_restarts(job: Job) -> None:
-    words = [word.replace("_", "-").partition("=") for word in job.command]
+    typed = [part for word in job.command for part in word.split()]  # bash -c 'torchrun ...' too
+    if job.preset != "torchrun" and not any(word.rpartition("/")[2] in _RESTARTERS for word in typed):
+        return
+    words = [word.replace("_", "-").partition("=") for word in typed]
     for at, (name, equals, value) in enumerate(words):
         count = value if equals else words[at + 1][0] if at + 1 < len(words) else ""
-        if job.preset == "torchrun" and name == "--max-restarts" and count != "0":
+        if name == "--max-restarts" and count != "0":
             raise Refused("command has --max-restarts, and outlast is what restarts here; leave it out")
 
 
