@@ -133,15 +133,14 @@ def user_layers(path: Path, site: str, known: list[str]) -> list[Layer]:
     by_site = table.pop("site", {})
     if not isinstance(by_site, Mapping):
         raise Refused(f"{path}: site is a table for each site, such as [site.{site}]")
-    layers = {name: schema.flat(_table(v), jobs.KEYS, f"{path}: [site.{name}]") for name, v in by_site.items()}
+    for name, value in by_site.items():
+        if not isinstance(value, Mapping):
+            raise Refused(f"{path}: site.{name} is a table, [site.{name}], not {value!r}")
+    layers = {name: schema.flat(v, jobs.KEYS, f"{path}: [site.{name}]") for name, v in by_site.items()}
     for name in layers.keys() - set(known):
         raise Refused(f"{path}: [site.{name}] is no site{nearest(name, known)}; one of your own takes OUTLAST_SITES")
     common = schema.flat(table, jobs.KEYS, str(path))
     return [Layer(f"user file {path}", common), Layer(f"user file {path}, [site.{site}]", layers.get(site, {}))]
-
-
-def _table(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {"": value}
 
 
 def assignment(text: str, where: str = "--set") -> tuple[str, object]:
@@ -174,11 +173,11 @@ def duration_s(text: str) -> int:
     """
     import re
 
-    clock = re.fullmatch(r"(?:(\d+)-)?(\d+):([0-5]\d):([0-5]\d)", text)
+    clock = re.fullmatch(r"(?:([0-9]{1,6})-)?([0-9]{1,6}):([0-5][0-9]):([0-5][0-9])", text)
     if clock:
         days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
         return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    unit = re.fullmatch(r"(\d+)([smhd])", text)
+    unit = re.fullmatch(r"([0-9]{1,9})([smhd])", text)
     if unit:
         return int(unit[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[unit[2]]
     raise Refused(f"--walltime is a time such as 2:00:00, 90m or 12h, not {text!r}")

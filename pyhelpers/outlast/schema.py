@@ -161,7 +161,7 @@ def parsed(key: str, text: str, kind: Key, where: str) -> object:
     Raises: Refused: the text is not a value of that type.
     """
     value: object = text
-    if kind.type is int and text.isdecimal():
+    if kind.type is int and text.isascii() and text.isdecimal() and len(text) < 19:
         value = int(text)
     elif kind.type is bool and text in ("true", "false"):
         value = text == "true"

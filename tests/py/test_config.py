@@ -60,6 +60,7 @@ def test_a_path_is_a_job_too(tmp_path: Path) -> None:
         ('accont = "a"', r"user.toml: unknown key accont \(did you mean account\?\)"),
         ("[site.lak]\nnodes = 1", r"\[site.lak\] is no site \(did you mean lake\?\); .* OUTLAST_SITES"),
         ("[site.lake]\nnode = 1", r"\[site.lake\]: unknown key node"),
+        ("[site]\nlake = 3", r"user.toml: site.lake is a table, \[site.lake\], not 3"),
         ("site = 3", "site is a table for each site"),
     ],
 )
@@ -90,7 +91,9 @@ def test_duration_reads_what_people_type(text: str, seconds: int) -> None:
     assert config.duration_s(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "30", "2:00", "1:99:00", "2 h", "h", "-1h", "1h\n"])
+@pytest.mark.parametrize(
+    "text", ["", "30", "2:00", "1:99:00", "2 h", "h", "-1h", "1h\n", "٣h", "٠٢:00:00", f"{'9' * 5000}s"]
+)
 def test_duration_refuses_what_schedulers_read_differently(text: str) -> None:
     with pytest.raises(Refused, match="2:00:00"):
         config.duration_s(text)

@@ -93,7 +93,9 @@ def test_parsed_reads_text_by_the_type_of_its_key(key: str, text: str, value: ob
     assert schema.parsed(key, text, schema.keys(Outer)[key], "--set") == value
 
 
-@pytest.mark.parametrize(("key", "text"), [("count", "many"), ("on", "yes"), ("lines", '["a"')])
+@pytest.mark.parametrize(
+    ("key", "text"), [("count", "many"), ("count", "٣"), ("count", "9" * 5000), ("on", "yes"), ("lines", '["a"')]
+)
 def test_parsed_refuses_text_of_another_type(key: str, text: str) -> None:
     with pytest.raises(Refused, match=f"--set: {key} is "):
         schema.parsed(key, text, schema.keys(Outer)[key], "--set")

@@ -28,7 +28,7 @@ def layout(hosts: Path | None, ranks_per_node: int, rank_map: Path | None, ip_ma
             count = len(made.given) * ranks_per_node
             made.ranks = {rank: made.given[rank // ranks_per_node] for rank in range(min(count, names.MOST))}
     if rank_map:
-        made.ranks = {int(rank): host for rank, host in _map(rank_map).items() if rank.isdigit()}
+        made.ranks = {int(rank): host for rank, host in _map(rank_map).items() if rank.isdecimal()}
     if ip_map:
         made.addresses = _map(ip_map)
     return made

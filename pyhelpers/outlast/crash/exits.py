@@ -127,12 +127,12 @@ class Reader:
         if match["key"] == "time":
             self._table = {}
         self._table[match["key"]] = match["value"]
-        if match["key"] != "exitcode" or not match["value"].lstrip("-").isdigit():
+        if match["key"] != "exitcode" or not match["value"].removeprefix("-").isdecimal():
             return None
         word, code = how(int(match["value"]), None)
         rank = self._table.get("rank", "")
         made = self._new(
-            word, code, line, number, names.short(self._table.get("host", "")), int(rank) if rank.isdigit() else None
+            word, code, line, number, names.short(self._table.get("host", "")), int(rank) if rank.isdecimal() else None
         )
         made.time = _table_time(self._table.get("time", "")) or made.time
         return made

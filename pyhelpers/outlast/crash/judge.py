@@ -147,7 +147,7 @@ def _telling(first: Event, group: list[Event]) -> list[Event]:
 def _fingerprint(case: Case, name: str, first: Event) -> str:
     """By pattern and key; by the message only where the pattern says little."""
     hosts = set(case.seen.layout.seen) | case.seen.layout.known()
-    parts = [name, verdict.signature(first.key, hosts) if not first.key.isdigit() else first.key]
+    parts = [name, verdict.signature(first.key, hosts) if not first.key.isdecimal() else first.key]
     if first.pattern.name in ("python_exception", "import_error", "file_not_found", "launch_config_error"):
         parts += [verdict.signature(first.groups.get("message", ""), hosts), first.frame]
     return verdict.fingerprint(*parts)

@@ -38,7 +38,7 @@ def numbers(written: str) -> list[str]:
     found: list[str] = []
     for part in written.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
+        if not first.isdecimal() or (dash and not last.isdecimal()):
             continue
         end = int(last) if dash else int(first)
         if end - int(first) + len(found) > MOST:

@@ -165,7 +165,7 @@ class State:
         """The newest step that is durable; -1: none."""
         words = self.words("durable_step")
         # 0 stands for none there (lib/main.sh), and a checkpoint of step 0 holds nothing that is worth a copy.
-        return int(words[0]) if words and words[0].isdigit() else -1
+        return int(words[0]) if words and words[0].isdecimal() else -1
 
     def left_s(self, now: float) -> float:
         """Seconds until the allocation ends, as far as is known."""
