@@ -11,12 +11,13 @@ def main() -> int:
         return _refuse(f"Python {sys.version_info[0]}.{sys.version_info[1]} is too old, it takes 3.11 or newer")
     try:
         from outlast import commands
+
+        return commands.main(sys.argv[1:])  # a verb is imported in there
     except ImportError as err:
         package = (err.name or "outlast").split(".")[0]
         if package == "outlast":
             raise
         return _refuse(f"this Python has no package {package}")
-    return commands.main(sys.argv[1:])
 
 
 def _refuse(why: str) -> int:

@@ -1,8 +1,10 @@
 """bin/outlast and bin/render as a person types them: from anywhere, through links, with the wrong Python."""
 
 import os
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,17 @@ def test_an_old_python_says_so_in_one_line(python: Path) -> None:
     assert done.returncode == 2
     assert "is too old, it takes 3.11 or newer" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [("render", "local", "smoke"), ("status", "r1"), ("ckpt", "list", "x")])
+def test_a_python_without_the_packages_is_one_line(tmp_path: Path, words: tuple[str, ...]) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True, timeout=60)
+    python = tmp_path / "bare/bin/python"
+    done = call(ROOT / "bin/outlast", *words, OUTLAST_PYTHON=str(python))
+    assert done.returncode == 2
+    assert re.fullmatch(
+        rf"outlast: {python}: this Python has no package \w+; OUTLAST_PYTHON chose it: .*\n", done.stderr
+    )
 
 
 def test_a_python_that_is_not_there_is_one_line() -> None:

@@ -332,9 +332,41 @@ def test_an_unknown_run_is_one_line_and_status_1(fake: Fake, capsys: pytest.Capt
     assert capsys.readouterr().err.startswith("outlast: no run r9 in ")
 
 
-def test_a_missing_word_is_wrong_usage(fake: Fake) -> None:
-    assert commands.main(["status"]) == 2
-    assert commands.main(["no-such-verb"]) == 2
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("status", "outlast: missing argument 'RUN'; outlast status --help says what it takes"),
+        ("status a b", "outlast: got unexpected extra argument"),
+        ("status a --bogus", "outlast: no such option: --bogus; outlast status --help"),
+        ("ckpt list", "outlast: missing argument 'WHERE'; outlast ckpt list --help"),
+        ("ckpt prune x --newest many", "outlast: invalid value for '--newest'"),
+        ("submit local smoke --walltime -1:00:00", "outlast: --walltime is a time such as"),
+        (
+            "render local smoke --account -x",
+            "render: --account takes a value; one that begins with - is typed --account=",
+        ),
+        ("render local smoke --walltime -1:00:00", "render: --walltime takes a value; one that begins"),
+        ("render local smoke more", "render: unrecognized arguments: more; render --help"),
+        ("render local smoke --wall 1h", "render: unrecognized arguments: --wall 1h; render --help"),
+        ("launch local --bogus -- true", "outlast: unrecognized arguments: --bogus; outlast launch --help"),
+        ("watch --bogus -- true", "outlast: unrecognized arguments: --bogus; outlast watch --help"),
+        ("no-such-verb", "outlast: no verb 'no-such-verb'"),
+    ],
+)
+def test_wrong_usage_is_one_line(fake: Fake, words: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.main(words.split()) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith(said) and told.err.endswith("\n") and told.err.count("\n") == 1
+
+
+def test_help_is_help_for_every_parser(capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.main(["status", "--help"]) == 0
+    for verb in ("render", "launch", "watch"):
+        with pytest.raises(SystemExit) as end:
+            commands.main([verb, "--help"])
+        assert end.value.code == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_a_run_by_path_needs_no_site(fake: Fake, tmp_path: Path) -> None:

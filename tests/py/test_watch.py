@@ -125,7 +125,8 @@ def test_a_signal_between_two_tries_ends_it(tmp_path: Path) -> None:
     [
         ((), 2, "no command; type outlast watch"),
         (("--step-regex", "step", "--", "true"), 2, "takes one group"),
-        (("--idle", "0", "--", "true"), 2, "invalid"),
+        (("--idle", "0", "--", "true"), 2, "takes seconds, such as 600, not '0'"),
+        (("--retries", "٣", "--", "true"), 2, "takes a number, such as 3, not '٣'"),
         (("--", "no-such-program"), 127, "no-such-program: No such file or directory"),
         (("--", "/etc"), 126, "/etc: Permission denied"),
     ],

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import outlast
+from outlast.commands import _usage
 from outlast.refused import Refused, nearest
 
 VERBS: dict[str, str] = {
@@ -108,10 +109,15 @@ def typed(verb: str, function: Any) -> Callable[[list[str]], int]:
 
     def call(args: list[str]) -> int:
         try:
-            app(args=args, prog_name=f"outlast {verb}")
+            code = app(args=args, prog_name=f"outlast {verb}", standalone_mode=False)
         except SystemExit as end:
-            return end.code if isinstance(end.code, int) else 0
-        return 0
+            code = end.code
+        except Exception as err:
+            # By what it can do: where typer keeps the class of its own errors changes.
+            if not hasattr(err, "format_message"):
+                raise
+            raise _usage.wrong(f"outlast {verb}", err.format_message()) from err
+        return code if isinstance(code, int) else 0
 
     return call
 

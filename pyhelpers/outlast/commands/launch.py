@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from outlast import config, driver, rundir, schema, site, tree
-from outlast.commands import render, submit
+from outlast.commands import _usage, render, submit
 from outlast.refused import Refused
 
 # Below everything else: what an allocation of one's own needs no other word for.
@@ -97,7 +97,7 @@ def split(argv: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _usage.Parser(
         "outlast launch",
         usage="outlast launch [SITE] [OPTION…] -- COMMAND",
         description="Run a command under the supervisor in this interactive allocation.",

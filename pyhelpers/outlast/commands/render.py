@@ -12,14 +12,14 @@ from typing import Any
 
 from outlast import config, schema, tree
 from outlast import site as sites
+from outlast.commands import _usage
 from outlast.refused import Refused
 
 
 def main(argv: list[str]) -> int:
     """Exit status: 0 printed or written, 2 refused, with one line on stderr."""
-    options = _parser().parse_args(argv)
     try:
-        return _answer(options)
+        return _answer(_parser().parse_args(argv))
     except Refused as err:
         print(f"render: {err}", file=sys.stderr)
         return err.status
@@ -29,7 +29,7 @@ def main(argv: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("render", description="Print a job script for SITE and JOB.", allow_abbrev=False)
+    parser = _usage.Parser("render", description="Print a job script for SITE and JOB.", allow_abbrev=False)
     parser.add_argument("site", metavar="SITE", nargs="?", help="a folder of sites/, or one of your own")
     parser.add_argument("job", metavar="JOB", nargs="?", help="a job of that site, or a path to a job file")
     parser.add_argument("--nodes", metavar="N", help="nodes that train; spares come on top")

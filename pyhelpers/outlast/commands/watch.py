@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from outlast import watch
+from outlast.commands import _usage
 from outlast.commands.launch import split
 from outlast.refused import Refused
 
@@ -44,20 +45,19 @@ def _step(text: str) -> re.Pattern[bytes] | None:
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < 1e9:
-        raise ValueError(text)
-    return seconds
+    if not re.fullmatch(r"[0-9]{0,9}\.?[0-9]{1,9}", text) or not 0 < float(text) < 1e9:
+        raise argparse.ArgumentTypeError(f"takes seconds, such as 600, not {text!r}")
+    return float(text)
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise ValueError(text)
+    if not re.fullmatch("[0-9]{1,9}", text):
+        raise argparse.ArgumentTypeError(f"takes a number, such as 3, not {text!r}")
     return int(text)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _usage.Parser(
         prog="outlast watch",
         description="Run a command; end it, with all its processes, and try again when it makes no progress.",
         usage="outlast watch [--idle SEC] [--retries N] [--grace SEC] [--step-regex REGEX] [--stacks DIR] -- CMD...",
