@@ -216,11 +216,26 @@ def _check_shape(job: Job) -> None:
             raise Refused(f"env.{name} is no name of a variable")
     texts = {"project_dir": job.project_dir, "runs_dir": job.runs_dir, "bad_nodes": job.bad_nodes}
     texts |= {f"pins.files: {name!r}": name for name in job.pins.files}
-    texts |= {"checkpoint.prefix": job.checkpoint.prefix, "checkpoint.complete": job.checkpoint.complete}
     for key, text in texts.items():
         if inline.CONTROL.search(text):
             raise Refused(f"{key} {text!r} has a line end or a control character")
     _check_end_date(job.guard.end_date)
+    _check_checkpoint_names(job.checkpoint)
+
+
+def _check_checkpoint_names(checkpoint: Checkpoint) -> None:
+    # Both are put behind a folder's path, and the first into patterns too.
+    name = r"[A-Za-z0-9_.][A-Za-z0-9_.=+-]*"
+    if not re.fullmatch(rf"({name})?", checkpoint.prefix) or checkpoint.prefix.startswith("."):
+        raise Refused(
+            f"checkpoint.prefix {checkpoint.prefix!r} is no beginning of a folder's name: "
+            "letters, digits, _ and, behind the first, . = + -"
+        )
+    if not re.fullmatch(rf"({name}(/{name})*)?", checkpoint.complete) or ".." in checkpoint.complete.split("/"):
+        raise Refused(
+            f"checkpoint.complete {checkpoint.complete!r} is no name of a file in a checkpoint: "
+            "letters, digits, . _ = + - and, for a folder in it, /"
+        )
 
 
 def _check_from(job: Job) -> None:

@@ -55,7 +55,6 @@ REFUSED = [
     (("mail.scheduler=true",), "nobody to send it to"),
     (("project_dir=/a\nb",), "project_dir '/a.nb' has a line end"),
     (("runs_dir=/a\tb",), "runs_dir '/a.tb' has a line end"),
-    (("checkpoint.prefix=a\nb",), "checkpoint.prefix 'a.nb' has a line end"),
     (("progress.step_regex=(",), r"progress.step_regex '\(' is no extended regular expression \(Unmatched"),
     (("progress.step_regex=step [0-9]+",), "takes one group, around what counts"),
     (("progress.step_regex=(step) ([0-9]+)",), "takes one group"),
@@ -70,6 +69,16 @@ REFUSED = [
     (("command=a 2>&1",), "command has the word 2>&1,"),
     (("command=a && b",), "command has the word &&,"),
     (("command=a ; b",), "command has the word ;,"),
+]
+
+
+REFUSED += [
+    ((f"checkpoint.prefix={text}",), "checkpoint.prefix .* is no beginning of a folder's name")
+    for text in ("a\nb", "../x-", "/etc/", "*", "a/b-", ".", ".x", "-x", "a b", "a?", "[a]", "$x", "é", "x\n")
+]
+REFUSED += [
+    ((f"checkpoint.complete={text}",), "checkpoint.complete .* is no name of a file in a checkpoint")
+    for text in ("a\nb", "../x", "/etc/passwd", "a/../b", "a/..", "*", "a b", "a/", "a//b")
 ]
 
 
@@ -98,6 +107,13 @@ def test_check_refuses_in_one_line(tmp_path: Path, assignments: tuple[str, ...],
         "from=r1",
         "checkpoint.on_durable=sbatch eval.sh {checkpoint} {step} {score}",
         "checkpoint.score_max=-1.5e3",
+        "checkpoint.prefix=epoch=1-step=",
+        "checkpoint.prefix=global_step",
+        "checkpoint.prefix=iter_0.5+",
+        "checkpoint.prefix=",
+        "checkpoint.complete=.metadata",
+        "checkpoint.complete=trainer/state.v2.json",
+        "checkpoint.complete=",
         "from=/lake/my runs/r@1@20",
         "guard.end_date=2027-01-31T18:00",
         "command=bash -c 'exec python train.py | tee x'",
