@@ -179,24 +179,20 @@ class Job:
 
 KEYS = schema.keys(Job)
 
-# The first five are filled in by the script, which knows them only at each launch.
-PLACEHOLDERS = ("{ckpt_dir}", "{resume}", "{nodes}", "{ranks}", "{run}", "{target_step}")
-
 
 def check(job: Job, site: Site, preset: Preset) -> None:
-    """Nothing, if the job can be rendered for the site; queues are checked in queue.py.
+    """Nothing, if the job's values go together and go with the site.
+
+    What is a subject of its own has its own file: words, directives, secrets, queue.
 
     Raises: Refused: what is wrong, and what to type instead.
     """
     _check_shape(job)
     _check_account(job, site)
     _check_scheduler(job, site)
-    _check_command(job)
     _check_on_durable(job)
-    _check_operators(job)
     _check_progress(job)
     _check_watchdog(job)
-    _check_restarts(job)
     _check_times(job)
     _check_storage(job, site)
     _check_mail(job.mail, site)
@@ -286,44 +282,13 @@ def _check_scheduler(job: Job, site: Site) -> None:
             raise Refused(f"{site.name} has scheduler {site.scheduler}, which takes no {key}; {advice}")
 
 
-def _check_command(job: Job) -> None:
-    if not job.command:
-        raise Refused('command is missing; for example command = "python3 -u train.py {resume}"')
-    for word in job.command:
-        for name in re.findall(r"\{[a-z_]+\}", word):
-            if name not in PLACEHOLDERS:
-                raise Refused(f"command has {name}{nearest(name, list(PLACEHOLDERS))}")
-        if "{target_step}" in word and not job.progress.target_step:
-            raise Refused("command has {target_step}; type --set progress.target_step=N too")
-        if "{resume}" in word and word != "{resume}":
-            raise Refused(f"command has {word!r}; {{resume}} stands alone, the preset makes words of it")
-
-
 def _check_on_durable(job: Job) -> None:
-    known = ("{checkpoint}", "{step}", "{score}", "{run}")
-    for word in job.checkpoint.on_durable:
-        for name in re.findall(r"\{[a-z_]+\}", word):
-            if name not in known:
-                raise Refused(f"checkpoint.on_durable has {name}{nearest(name, list(known))}")
     if job.checkpoint.on_durable_every < 1 or job.checkpoint.on_durable_limit_s < 1:
         raise Refused("checkpoint.on_durable_every and checkpoint.on_durable_limit_s take at least 1")
     for key in ("score_min", "score_max"):
         bound = getattr(job.checkpoint, key)
         if bound and not re.fullmatch(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?", bound):
             raise Refused(f'checkpoint.{key} {bound!r} is no number; write it as a text: {key} = "0.35"')
-
-
-_OPERATORS = ("|", "|&", "||", "&&", "&", ";", ">", ">>", "<", "<<", "2>", "2>&1", "&>", ">&2")
-
-
-def _check_operators(job: Job) -> None:
-    for key, words in (("command", job.command), ("checkpoint.on_durable", job.checkpoint.on_durable)):
-        for word in words:
-            if word in _OPERATORS:
-                raise Refused(
-                    f"{key} has the word {word}, and no shell runs it; put it into a script, or type "
-                    f"{key.rpartition('.')[2]} = \"bash -c '... {word} ...'\""
-                )
 
 
 def _check_progress(job: Job) -> None:
@@ -348,21 +313,6 @@ def _check_watchdog(job: Job) -> None:
             f"watchdog.stack_signal = {watchdog.stack_signal} is what the trainer saves at; "
             "type --set watchdog.stack_signal=QUIT, and let the trainer register that with faulthandler"
         )
-
-
-# What starts ranks again by itself. Elsewhere --max-restarts is an option of the trainer's own.
-_RESTARTERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate")
-
-
-def _check_restarts(job: Job) -> None:
-    typed = [part for word in job.command for part in word.split()]  # bash -c 'torchrun ...' too
-    if job.preset != "torchrun" and not any(word.rpartition("/")[2] in _RESTARTERS for word in typed):
-        return
-    words = [word.replace("_", "-").partition("=") for word in typed]
-    for at, (name, equals, value) in enumerate(words):
-        count = value if equals else words[at + 1][0] if at + 1 < len(words) else ""
-        if name == "--max-restarts" and count != "0":
-            raise Refused("command has --max-restarts, and outlast is what restarts here; leave it out")
 
 
 def _check_times(job: Job) -> None:

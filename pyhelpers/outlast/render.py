@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jinja2
 
-from outlast import directives, inline, job, queue, secrets, settings, tree
+from outlast import directives, inline, job, queue, secrets, settings, tree, words
 from outlast.config import Plan
 from outlast.refused import Refused
 
@@ -31,6 +31,7 @@ def check(plan: Plan) -> None:
     asked = plan.job
     secrets.check(asked)  # first: other refusals repeat what was typed
     job.check(asked, plan.site, plan.preset)
+    words.check(asked)
     directives.check(asked, plan.site)
     if not plan.allocated:
         queue.check(plan.site, asked.queue, asked.nodes + asked.spares, asked.walltime_s, asked.chain)
