@@ -202,6 +202,12 @@ ol_environment_network() {
   ol_environment_default TP_SOCKET_IFNAME "$towards"
 }
 
+# Can another node reach it? Not its own loopback, a network without addresses (169.254), many at once (from 224 on).
+_ol_environment_is_ipv4() {
+  local octet='(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])'
+  [[ $1 =~ ^$octet(\.$octet){3}$ && ! $1 =~ ^(0|127|169\.254|22[4-9]|23[0-9]|24[0-9]|25[0-5])\. ]]
+}
+
 # Trainers get a number, not a name: a name can lead to IPv6, or to 127.0.1.1 on the node itself.
 # With OUTLAST_MASTER_SUFFIX the short name and that suffix is asked for. Where the site has named its fast network
 # so, several addresses are several ports of it, and the first will do (Aurora: argonne-lcf/user-guides,
@@ -212,7 +218,7 @@ ol_environment_master() {
   [[ -z ${OUTLAST_MASTER_SUFFIX:-} ]] || host=${host%%.*}$OUTLAST_MASTER_SUFFIX
   found=$(timeout 10 getent ahostsv4 "$host" 2>/dev/null | sort) || found=''
   while read -r address _; do
-    [[ -z $address || $address == 127.* || $address == 0.* || " ${all[*]-} " == *" $address "* ]] || all+=("$address")
+    ! _ol_environment_is_ipv4 "$address" || [[ " ${all[*]-} " == *" $address "* ]] || all+=("$address")
   done <<<"$found"
   if ((${#all[@]} == 0)) || { ((${#all[@]} > 1)) && [[ -z ${OUTLAST_MASTER_SUFFIX:-} ]]; }; then
     ol_log_error "FATAL: $host must have one IPv4 address that other nodes reach, and has ${#all[@]}" \

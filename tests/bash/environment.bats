@@ -165,6 +165,15 @@ END
   [[ $stderr == *FATAL*"has 0"*127.0.0.1* ]]
 }
 
+@test "master: what no other node can reach is no address, nor is what is none" {
+  local address
+  for address in 169.254.1.1 224.0.0.1 255.255.255.255 999.1.1.1 0.1.2.3 10.0.0 010.0.0.5 fe80::1 'a;b'; do
+    printf '%s\n' "$address STREAM n1" '10.0.0.5 STREAM' | fake getent
+    run -0 ol_environment_master n1
+    [ "$output" = 10.0.0.5 ]
+  done
+}
+
 @test "master: an unknown host is FATAL, under set -e too" {
   printf '#!/bin/bash\nexit 2\n' >"$BATS_TEST_TMPDIR/bin/getent"
   chmod +x "$BATS_TEST_TMPDIR/bin/getent"
