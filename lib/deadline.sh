@@ -79,24 +79,14 @@ _ol_deadline_ask() {
   printf '%d\n' "$end_s" >"$OUTLAST_STATE/end_time.new" && mv -f "$OUTLAST_STATE/end_time.new" "$OUTLAST_STATE/end_time"
 }
 
-# Where the scheduler is also asked about nodes (lib/pulse.sh), the two share its time.
-_ol_deadline_every_s() {
-  if declare -F ol_sched_overlooks_nodes >/dev/null; then
-    printf '%d\n' "$((2 * OUTLAST_POLL_S))"
-  else
-    printf '%d\n' "$OUTLAST_POLL_S"
-  fi
-}
-
 # One look a second at the clock; the scheduler is asked now and then, or at once on a signal's hint. A
 # child asks: a scheduler that hangs must not hold up the deadline.
 _ol_deadline_loop() { # MAIN_PID
-  local tick=0 now_s asker='' every_s
+  local tick=0 now_s asker=''
   trap '' TERM USR1
   cd / || return
-  every_s=$(_ol_deadline_every_s)
   while kill -0 "$1" 2>/dev/null && [[ -d $OUTLAST_STATE ]]; do
-    if ((tick % every_s == 0)) || [[ -e $OUTLAST_STATE/ask ]]; then
+    if ((tick % OUTLAST_POLL_S == 0)) || [[ -e $OUTLAST_STATE/ask ]]; then
       rm -f "$OUTLAST_STATE/ask"
       if [[ -z $asker ]] || ! kill -0 "$asker" 2>/dev/null; then
         _ol_deadline_ask &

@@ -141,15 +141,6 @@ timer() {
   status_of wait "$OUTLAST_TIMER_PID"
 }
 
-@test "timer: a scheduler that is asked about nodes as well is asked half as often for the end" {
-  OUTLAST_POLL_S=30
-  run -0 _ol_deadline_every_s
-  [ "$output" = 30 ]
-  ol_sched_overlooks_nodes() { :; }
-  run -0 _ol_deadline_every_s
-  [ "$output" = 60 ]
-}
-
 @test "deadline_learn: doubles after a job that was cut off, up to a third of the walltime, and never shrinks" {
   ol_deadline_learn
   [ "$OUTLAST_MARGIN_S" = 300 ]
