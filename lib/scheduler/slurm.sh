@@ -34,6 +34,13 @@ _ol_slurm_gives_no_answer() {
     $1 == *"standby mode"* || $1 == *"uthentication error"* || $1 == *"Munge "* || $1 == *"try again"* || -z $1 ]]
 }
 
+# A profile may have told these how to print, and what to leave out.
+_ol_slurm_plainly() { # SEC COMMAND ARGS...
+  local name unset=()
+  for name in "${!SQUEUE_@}" "${!SINFO_@}"; do unset+=(-u "$name"); done
+  timeout -k 2 "$1" env "${unset[@]}" SLURM_TIME_FORMAT=standard "${@:2}"
+}
+
 # sbatch inside a job leaks the parent's shape (SLURM_NTASKS, ...) into the child, and SBATCH_* of the
 # user beats the script's directives: slurm-facts 14, 3.
 _ol_slurm_sbatch() {
@@ -70,7 +77,7 @@ ol_sched_submit() {
 
 ol_sched_find() {
   local answer
-  answer=$(timeout -k 2 30 squeue --me --noheader --name="$1" --states=PD,R,CF,S --format=%i 2>/dev/null) || return 2
+  answer=$(_ol_slurm_plainly 30 squeue --me --noheader --name="$1" --states=PD,R,CF,S --format=%i 2>/dev/null) || return 2
   [[ -n $answer ]] || return 1
   printf '%s\n' "${answer%%$'\n'*}"
 }
@@ -109,7 +116,7 @@ _ol_slurm_verdict() { # STATE REASON RESTARTS PREEMPT_TIME MINE
 
 ol_sched_state() {
   local id=$1 text state reason restarts preempted verdict phase mine=0
-  if ! text=$(timeout -k 2 "${OUTLAST_QUERY_LIMIT_S:-20}" scontrol show job -o "$id" 2>&1); then
+  if ! text=$(_ol_slurm_plainly "${OUTLAST_QUERY_LIMIT_S:-20}" scontrol show job -o "$id" 2>&1); then
     [[ $text == *"Invalid job id"* ]] && return 1
     return 2
   fi
@@ -135,7 +142,7 @@ ol_sched_cancel() {
 
 ol_sched_end_time() {
   local answer
-  answer=$(timeout -k 2 30 squeue --noheader --jobs="${1:-$SLURM_JOB_ID}" --format=%e 2>/dev/null) || return 2
+  answer=$(_ol_slurm_plainly 30 squeue --noheader --jobs="${1:-$SLURM_JOB_ID}" --format=%e 2>/dev/null) || return 2
   [[ $answer == [0-9]*T* ]] || return 2
   date -d "$answer" +%s 2>/dev/null || return 2
 }
@@ -145,7 +152,7 @@ ol_sched_excludes() { :; }
 
 # The time before the nodes tells one fault of a node from its next one.
 ol_sched_reasons() {
-  timeout -k 2 30 sinfo --noheader --list-reasons --format='%E  %u  %H  %N' 2>/dev/null || return 2
+  _ol_slurm_plainly 30 sinfo --noheader --list-reasons --format='%E  %u  %H  %N' 2>/dev/null || return 2
 }
 
 ol_sched_exclude() {
@@ -154,7 +161,7 @@ ol_sched_exclude() {
 
 ol_sched_known_nodes() {
   local known node
-  known=$(timeout -k 2 30 sinfo --noheader --Node --format=%N 2>/dev/null) || return 2
+  known=$(_ol_slurm_plainly 30 sinfo --noheader --Node --format=%N 2>/dev/null) || return 2
   for node in "$@"; do
     [[ $'\n'$known$'\n' != *$'\n'"$node"$'\n'* ]] || printf '%s\n' "$node"
   done
@@ -163,7 +170,7 @@ ol_sched_known_nodes() {
 # sinfo names a node once for each of its partitions.
 ol_sched_down_nodes() {
   local IFS=, down
-  down=$(timeout -k 2 30 sinfo --noheader --Node --states=down,fail --nodes="$*" --format=%N 2>/dev/null) || return 2
+  down=$(_ol_slurm_plainly 30 sinfo --noheader --Node --states=down,fail --nodes="$*" --format=%N 2>/dev/null) || return 2
   [[ -z $down ]] || sort -u <<<"$down"
 }
 
@@ -261,7 +268,7 @@ ol_sched_kill_launch() {
     sleep 0.1
   done
   kill -s KILL "$pid" 2>/dev/null
-  step=$(timeout -k 2 20 squeue --noheader --steps --jobs="$SLURM_JOB_ID" --format='%i %j' 2>/dev/null)
+  step=$(_ol_slurm_plainly 20 squeue --noheader --steps --jobs="$SLURM_JOB_ID" --format='%i %j' 2>/dev/null)
   while read -r step _; do
     timeout -k 2 20 scancel --signal=KILL "$step" 2>/dev/null
   done < <(grep ' outlast-train$' <<<"$step")

@@ -242,6 +242,18 @@ END
   run -2 ol_sched_end_time 9999
 }
 
+@test "slurm: how a profile has squeue and sinfo print changes no answer" {
+  mkdir "$BATS_TEST_TMPDIR/plain"
+  PATH=$BATS_TEST_TMPDIR/plain:$PATH
+  # shellcheck disable=SC2016 # expanded by the fake
+  printf '%s\n' '#!/bin/bash' '[[ -z ${SQUEUE_STATES-}${SINFO_FORMAT-} && $SLURM_TIME_FORMAT == standard ]] && echo 2026-11-29T20:26:04' \
+    >"$BATS_TEST_TMPDIR/plain/squeue"
+  chmod +x "$BATS_TEST_TMPDIR/plain/squeue"
+  export SLURM_TIME_FORMAT=relative SQUEUE_STATES=PD SINFO_FORMAT=%N
+  TZ=UTC run -0 ol_sched_end_time 5
+  [ "$output" = 1795983964 ]
+}
+
 @test "slurm_known_nodes: those that the cluster has, each once, whole names only" {
   says sinfo $'frontier00001\nfrontier00001\nfrontier00002\nfrontier00002'
   run -0 ol_sched_known_nodes frontier00002 nosuch frontier0000 frontier00001
