@@ -235,6 +235,6 @@ ol_attempt_begin() {
   _ol_attempt_command
   printf -v OUTLAST_LAUNCH_S '%(%s)T' -1
   _ol_attempt_launch "$OUTLAST_MASTER"
-  ol_ledger_add launched step:="${OUTLAST_RESUME_STEP:-0}" hosts="$OUTLAST_NODE_LIST" port:="$OUTLAST_PORT" master="$OUTLAST_MASTER"
+  ol_ledger_add launched step:="${OUTLAST_RESUME_STEP:-0}" nodes:="$OUTLAST_NODES" hosts="$OUTLAST_NODE_LIST" port:="$OUTLAST_PORT" master="$OUTLAST_MASTER"
   ol_log_info "attempt $OUTLAST_ATTEMPT: launched from ${OUTLAST_RESUME_STEP:+checkpoint }${OUTLAST_RESUME_STEP:-nothing}, $left_s s to train"
 }

@@ -66,7 +66,7 @@ begins() {
   [ "$(cat "$OUTLAST_STATE/attempt")" = $'1 n1\ncheckpoint-20' ]
   grep -q "<--resume><$OUTLAST_CKPT_DIR/checkpoint-20>" "$OUTLAST_LOG"
   [ "$(ls "$OUTLAST_CKPT_DIR")" = checkpoint-20 ]
-  [[ $(event staged) == *'"step":20}' && $(event launched) == *'"step":20,"hosts":"n1",'* ]]
+  [[ $(event staged) == *'"step":20}' && $(event launched) == *'"step":20,"nodes":1,"hosts":"n1",'* ]]
 }
 
 @test "attempt: with stage_in none the trainer finds the durable one where it looks" {

@@ -52,6 +52,15 @@ def test_an_attempt_is_what_the_ledger_says_from_its_launch_to_its_end() -> None
     assert (found.began_t, found.ended_t) == (1010.0, 5600.0)
 
 
+def test_of_very_many_hosts_the_count_counts_and_no_half_name_is_shown() -> None:
+    hosts = ",".join(f"frontier{number:05d}" for number in range(2000))[:800]
+    told = event(4600, "7 ended class=crash evidence=broken code=1 step=740 durable_step=600 then=relaunch")
+    (found,) = ended([event(10, f"7 launched step=100 nodes=2000 hosts={hosts}"), told])
+    assert len(found.hosts) == 57
+    assert found.hosts[-1] == "frontier00056"
+    assert found.lost_node_hours == 2000 * 4590 / 3600
+
+
 def test_what_the_job_read_in_the_log_is_not_read_again() -> None:
     found = one()
     assert found.verdict is None

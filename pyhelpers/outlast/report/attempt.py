@@ -7,6 +7,7 @@ from outlast.crash.verdict import Evidence, Verdict
 from outlast.ledger import Event
 
 # Ends that a person should hear of, whatever follows.
+FIELD_MAX = 800  # characters of a text in the ledger (lib/ledger.sh)
 FAILURES = frozenset({
     "node", "ended_unknown", "early_exit", "wrong_resume", "unhealthy", "launch", "bad_checkpoint", "storage", "hang",
     "systemic", "crash", "internal", "walltime_late",
@@ -31,7 +32,8 @@ class Attempt:
     place: int
     began_t: float
     ended_t: float
-    hosts: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()  # not all of very many
+    nodes: int = 0
     from_step: int | None = None
     step: int | None = None
     durable_step: int | None = None
@@ -79,7 +81,7 @@ class Attempt:
         """What the steps that have to be trained again had cost; without a step, what the attempt cost."""
         if not self.failed or (self.step is not None and not self.lost_steps):
             return 0.0
-        return max(self.ended_t - (self.safe_t or self.began_t), 0.0) * len(self.hosts) / 3600
+        return max(self.ended_t - (self.safe_t or self.began_t), 0.0) * self.nodes / 3600
 
 
 def ended(events: Iterable[Event]) -> list[Attempt]:
@@ -128,7 +130,10 @@ class _Book:
                 self._after(event)
 
     def _begun(self, event: Event) -> Attempt:
-        hosts = tuple(event.text("hosts").split(",")) if event.text("hosts") else ()
+        listed = event.text("hosts")
+        if len(listed) >= FIELD_MAX:
+            listed = listed.rpartition(",")[0]  # the last one may have been cut
+        hosts = tuple(listed.split(",")) if listed else ()
         return Attempt(
             event.run,
             event.job,
@@ -139,6 +144,7 @@ class _Book:
             event.t,
             event.t,
             hosts,
+            int(event.number("nodes") or len(hosts)),
             from_step=event.number("step") or event.number("durable_step"),
         )
 
