@@ -30,7 +30,7 @@
 # Reads    OUTLAST_CKPT_DIR OUTLAST_CKPT_PREFIX OUTLAST_CKPT_COMPLETE OUTLAST_CKPT_QUIET_S OUTLAST_CKPT_KEEP
 #          OUTLAST_CKPT_KEEP_BEST OUTLAST_CKPT_KEEP_EVERY OUTLAST_CKPT_GRACE_S OUTLAST_STORAGE OUTLAST_SHARDED OUTLAST_NODES OUTLAST_RUN_DIR OUTLAST_JOB_ID OUTLAST_GENERATION
 #          OUTLAST_RANKS_PER_NODE OUTLAST_NODE_LIST OUTLAST_VERSION
-# Needs    log, bounded, ledger, py, hook, versions
+# Needs    log, bounded, ledger, py, hook, versions, whole
 # Sourcing it defines the functions above and does nothing else.
 
 # On a node a link is ours (ol_checkpoint_arrange): it leads to a durable one, on a file system that may hang, so nobody
@@ -95,7 +95,11 @@ _ol_checkpoint_look() { # FUNCTION [SINCE]
 ol_checkpoint_complete() {
   local since
   since=$(_ol_checkpoint_since "${1:-$OUTLAST_CKPT_QUIET_S}") || return 0
-  _ol_checkpoint_look _ol_checkpoint_list "$since"
+  if [[ $OUTLAST_STORAGE == local ]]; then
+    _ol_checkpoint_look _ol_checkpoint_list "$since"
+  else
+    _ol_checkpoint_look _ol_checkpoint_list "$since" | ol_whole_only
+  fi
 }
 # The newest entry, whole or not.
 ol_checkpoint_newest() {

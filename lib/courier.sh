@@ -19,7 +19,7 @@
 #          OUTLAST_STATE/lost              the lease is another job's
 #          OUTLAST_STATE/local_step        newest complete checkpoint where the trainer writes, with its time
 #          OUTLAST_STATE/durable_step      newest durable one that this job made
-# Needs    log, bounded, ledger, lease, checkpoint, coordinator, mail, record
+# Needs    log, bounded, ledger, lease, checkpoint, whole, coordinator, mail, record
 # Sourcing it defines the functions above and does nothing else.
 
 # attempt.2.log is RUN/logs/JOB.RESTART.2.log, job.log is RUN/logs/JOB.RESTART.log
@@ -113,8 +113,13 @@ ol_sidecar_round() {
     else
       left=1
     fi
-  done < <(ol_checkpoint_complete "$@" | sort -rn)
+  done < <(ol_checkpoint_complete "$@" | _ol_sidecar_whole | sort -rn)
   return "$left"
+}
+
+# Of the shared file system that has been asked; of a node's own disk, where agents do it, it is for what Bash copies.
+_ol_sidecar_whole() {
+  if [[ $OUTLAST_STORAGE == local ]]; then ol_whole_only; else cat; fi
 }
 
 _ol_sidecar_seen() {

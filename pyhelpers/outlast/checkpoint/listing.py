@@ -70,16 +70,23 @@ def scan(folder: Path, top: str = "") -> tuple[File, ...]:
     """All files below the folder, by path; links are named and not followed, what vanishes meanwhile is left out.
 
     Folders in it without a number in their name are no checkpoints and not looked into: somebody's home may be large.
-    With `top` nothing is but that one entry.
+    With `top` nothing is but that one entry, and plain files beside it (`latest`, a tracker).
     Raises: OSError: the folder itself can't be read.
     """
-    names = [top] if top else [name for name in os.listdir(folder) if _may_be_one(folder, name)]
+    if top:
+        names = [entry.name for entry in os.scandir(folder) if entry.name == top or _is_beside(entry)]
+    else:
+        names = [name for name in os.listdir(folder) if _may_be_one(folder, name)]
     return tuple(sorted(_below(folder, "", names), key=lambda file: file.path))
 
 
 def _may_be_one(folder: Path, name: str) -> bool:
     # What begins with a dot is outlast's own: copies under way, trash, notes.
     return not name.startswith(".") and (re.search("[0-9]", name) is not None or not (folder / name).is_dir())
+
+
+def _is_beside(entry: os.DirEntry[str]) -> bool:
+    return not entry.name.startswith(".") and entry.is_file(follow_symlinks=False)
 
 
 def _below(folder: Path, prefix: str, names: list[str]) -> Iterator[File]:

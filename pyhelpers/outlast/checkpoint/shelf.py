@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from outlast import ledger
 from outlast.checkpoint import flags, known, manifest, verify
-from outlast.checkpoint.format import Scene
+from outlast.checkpoint.format import Scene, Verdict
 from outlast.checkpoint.listing import scan, snapshots
 from outlast.checkpoint.manifest import Manifest, ManifestError
 
@@ -66,8 +66,20 @@ def one(path: Path, now: float) -> Entry | None:
     """
     for snapshot in snapshots({HOST: scan(path.parent, path.name)}):
         found = known.of(snapshot)
-        if found and snapshot.paths():
+        if found and snapshot.name == path.name and snapshot.paths():
             return _entry(Shelf(path.parent), found, known.in_scene([found], look_into(path.parent), Scene(now)), ())
+    return None
+
+
+def judged(path: Path, prefix: str, scene: Scene) -> Verdict | None:
+    """Is a checkpoint complete, with what is known around it? None: it is none.
+
+    Raises: OSError.
+    """
+    for snapshot in snapshots({HOST: scan(path.parent, path.name)}):
+        found = known.of(snapshot, prefix)
+        if found and snapshot.name == path.name:
+            return known.judge(found, look_into(path.parent), scene)
     return None
 
 

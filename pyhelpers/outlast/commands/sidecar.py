@@ -2,12 +2,14 @@
 
 import os
 import sys
+import time
 from pathlib import Path
 
 USAGE = """Usage: outlast sidecar
        outlast sidecar prune RUN_DIR PREFIX KEEP BEST EVERY GRACE_S JOB GENERATION [STEP ...]
        outlast sidecar branch RUN_DIR PREFIX JOB GENERATION FROM RUNS_DIR local|shared
        outlast sidecar reshard CHECKPOINT
+       outlast sidecar judge CHECKPOINT PREFIX MARKER QUIET_S running|done|gone ENDED WORLD
 
 Make a job's checkpoints durable while it trains (jobs start this)."""
 LOST = 3  # exit status: the run is another job's
@@ -21,6 +23,8 @@ def main(argv: list[str]) -> int:
         return _branch(argv[1:])
     if argv[:1] == ["reshard"] and len(argv) == 2:
         return _reshard(Path(argv[1]))
+    if argv[:1] == ["judge"] and len(argv) == 8:
+        return _judge(Path(argv[1]), *argv[2:])
     if argv:
         print(USAGE)
         return 0 if argv[0] in ("-h", "--help") else 2
@@ -58,11 +62,23 @@ def _reshard(path: Path) -> int:
 
     for snapshot in snapshots({shelf.HOST: scan(path.parent, path.name)}):
         found = known.of(snapshot)
-        if found and snapshot.paths():
+        if found and snapshot.name == path.name and snapshot.paths():
             told = found.format.reshard(snapshot, shelf.look_into(path.parent))
             print(f"{told.can}\t{told.why}")
             return 0
     print("unknown\tit is no checkpoint that outlast knows")
+    return 0
+
+
+def _judge(path: Path, prefix: str, marker: str, quiet_s: str, writer: str, ended: str, world: str) -> int:
+    """What lib/whole.sh asks for: is it complete? A state of checkpoint/format.py, a tab, and why."""
+    from outlast.checkpoint import shelf
+    from outlast.checkpoint.format import Scene, Writer
+
+    told: dict[str, Writer] = {"running": "running", "done": "done", "gone": "gone"}
+    scene = Scene(time.time(), float(quiet_s), told[writer], float(ended), int(world) or None, marker)
+    verdict = shelf.judged(path, prefix, scene)
+    print(f"{verdict.state}\t{' '.join(verdict.reason.split())}" if verdict else "unknown\tit is no checkpoint")
     return 0
 
 
