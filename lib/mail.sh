@@ -15,18 +15,22 @@
 # Files    OUTLAST_STATE/outbox/*.mail   written, not yet carried; carried/ has those that were
 #          OUTLAST_STATE/mail_fails      something could not be sent from this node
 # Reads    OUTLAST_MAIL_TO OUTLAST_MAIL_HOOKS OUTLAST_MAIL_ON OUTLAST_MAIL_COMMAND OUTLAST_RUN OUTLAST_JOB_ID OUTLAST_RUN_DIR
-# Needs    log, bounded, courier, py
+# Needs    log, bounded, masked, courier, py
 # Sourcing it defines the functions above and does nothing else.
 
 _ol_mail_text() { # KIND SUBJECT TEXT
-  local subject="[outlast] $OUTLAST_RUN: $2" fingerprint=${OUTLAST_FINGERPRINT:-} to=''
+  local subject="[outlast] $OUTLAST_RUN: $2" fingerprint=${OUTLAST_FINGERPRINT:-} to='' text
+  ol_masked_text "$3"
+  text=$OUTLAST_MASKED
+  ol_masked_text "$subject"
+  subject=$OUTLAST_MASKED
   subject=${subject//[[:cntrl:]]/ }
   fingerprint=${fingerprint//[[:cntrl:]]/ }
   [[ -z $OUTLAST_MAIL_TO ]] || to="To: $OUTLAST_MAIL_TO"$'\n'
   printf '%sSubject: %s\nX-Outlast-Kind: %s\nX-Outlast-Fingerprint: %s\nX-Outlast-Attempt: %s\nX-Outlast-Hooks: %s\n' \
     "$to" "$subject" "$1" "$fingerprint" "$OUTLAST_JOB_ID.$OUTLAST_RESTART.$OUTLAST_ATTEMPT" "$OUTLAST_MAIL_HOOKS"
   printf 'MIME-Version: 1.0\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\n%s\n\nJob %s on %s, run folder %s\n' \
-    "$3" "$OUTLAST_JOB_ID" "${HOSTNAME:-?}" "$OUTLAST_RUN_DIR"
+    "$text" "$OUTLAST_JOB_ID" "${HOSTNAME:-?}" "$OUTLAST_RUN_DIR"
 }
 
 ol_mail_send() {

@@ -66,6 +66,8 @@ ol_masked_text() { # TEXT
   _ol_masked_form any "(${edge}[a-z][a-z0-9+.-]*://[^[:space:]:/@]*:)[^[:space:]/@]+@"
   _ol_masked_form any "(${edge}https?://)[a-z0-9_-]{16,}@"
   _ol_masked_form any "(${edge}(authorization${is}['\"]?[[:space:]]*)?(bearer|basic)[[:space:]]+)${run}{8,}"
+  _ol_masked_form any "(${edge}https?://(hooks\.slack\.com/|([[:alnum:]_-]+\.)?discord(app)?\.com/api/webhooks/|[[:alnum:]_.-]+\.webhook\.office\.com/))[^[:space:]'\"<>]+"
+  _ol_masked_form any "(${edge}wandb[[:space:]]+login[[:space:]]+((-|https?://)[^[:space:]]+[[:space:]]+)*)[[:alnum:]_-]{20,}"
   _ol_masked_form any "(${edge}[[:alnum:]_.-]*${secret}[[:alnum:]_]*${is}|--[[:alnum:]_-]*${secret}[[:alnum:]_-]*[ =])$value"
   _ol_masked_form key "(${edge}[A-Z0-9_]+_(KEY|PASS)=)$value"
   _ol_masked_form token "(${edge}[[:alnum:]_.-]*token['\"]?([[:space:]]*[:=][[:space:]]*|[[:space:]]+)['\"]?)${run}{12,}"

@@ -14,7 +14,7 @@
 # Files    OUTLAST_STATE/suspect   `HOST REASON` of the node that is unlike the others (lib/suspect.sh), or nothing
 # Sets     OUTLAST_STACKS_PID
 # Reads    OUTLAST_NODE_LIST OUTLAST_TOKEN OUTLAST_STACK_SIGNAL OUTLAST_LOCAL OUTLAST_RUN_DIR
-# Needs    log, bounded, py, suspect
+# Needs    log, bounded, masked, py, suspect
 # Sourcing it defines the functions above and does nothing else.
 
 # The next functions run on the nodes, where nothing else of ours is.
@@ -36,8 +36,9 @@ _ol_stacks_signal() { # NAME PID...
 
 _ol_stacks_process() { # PID
   local task words name wchan
-  words=$(tr '\0' ' ' <"/proc/$1/cmdline" 2>/dev/null | head -c 300)
-  printf '\n== process %d, rank %s: %s\n' "$1" "$(_ol_stacks_has "$1" RANK)" "$words"
+  words=$(tr '\0' ' ' <"/proc/$1/cmdline" 2>/dev/null | head -c 2000)
+  ol_masked_text "$words"
+  printf '\n== process %d, rank %s: %s\n' "$1" "$(_ol_stacks_has "$1" RANK)" "${OUTLAST_MASKED:0:300}"
   grep -E '^(Name|State|PPid|Threads|VmRSS|SigBlk|SigCgt):' "/proc/$1/status" 2>/dev/null | tr '\t\n' '  '
   printf '\nsyscall %s\n' "$(head -c 200 "/proc/$1/syscall" 2>/dev/null)"
   head -c 2000 "/proc/$1/stack" 2>/dev/null
@@ -49,13 +50,18 @@ _ol_stacks_process() { # PID
   done | head -n 40
 }
 
-# py-spy as the trainer would find it.
+# py-spy as the trainer would find it; its first line has the command line again.
 _ol_stacks_python() { # PID
-  local program path
+  local program path line
   path=$(_ol_stacks_has "$1" PATH)
   program=$(PATH=${path:-$PATH} type -P py-spy) || return 0
   printf '\n== Python of process %d\n' "$1"
-  timeout -k 1 10 "$program" dump --nonblocking --pid "$1" 2>&1 </dev/null | head -n 200
+  timeout -k 1 10 "$program" dump --nonblocking --pid "$1" 2>&1 </dev/null | head -n 200 | {
+    IFS= read -r line
+    ol_masked_text "$line"
+    printf '%s\n' "$OUTLAST_MASKED"
+    cat
+  }
 }
 
 # A process is ours by its token; this one has none. Shims and the launcher only wait for their children.
@@ -116,6 +122,7 @@ _ol_stacks_node() { # TOKEN SIGNAL FOLDER BYTES
 }
 
 _ol_stacks_text() {
+  declare -f ol_masked_text _ol_masked_is_secret _ol_masked_form _ol_masked_pem
   declare -f _ol_stacks_has _ol_stacks_signal _ol_stacks_process _ol_stacks_python _ol_stacks_pids _ol_stacks_all _ol_stacks_flight _ol_stacks_node
   # shellcheck disable=SC2016 # expanded on the node
   printf '_ol_stacks_node "$@"\n'

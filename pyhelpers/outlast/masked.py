@@ -17,6 +17,13 @@ PEM = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END [A-Z ]*PRIVA
 USERINFO = re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s:/@]*:)[^\s/@]+(?=@)", re.I)
 BARE_USERINFO = re.compile(r"(\bhttps?://)[A-Za-z0-9_-]{16,}(?=@)", re.I)
 BEARER = re.compile(r"\b((?:authorization['\"]?\s*[:=]\s*['\"]?\s*)?(?:bearer|basic)\s+)[\w.~+/=-]{8,}", re.I)
+# Whoever has the address may post there: Slack, Discord, Teams.
+_POST = re.compile(
+    r"(\bhttps?://(?:hooks\.slack\.com/|(?:[\w-]+\.)?discord(?:app)?\.com/api/webhooks/|[\w.-]+\.webhook\.office\.com/))"
+    r"[^\s'\"<>]+",
+    re.I,
+)
+_LOGIN = re.compile(r"(\bwandb\s+login\s+(?:(?:-|https?://)\S+\s+)*)[\w-]{20,}", re.I)
 _SECRET = (
     r"(?:pass(?:word|wd|phrase)|secret|api[_-]?key|access[_-]?key|private[_-]?key|credentials?|auth[_-]?key|signature)"
 )
@@ -34,6 +41,6 @@ _TOKEN = re.compile(
 def masked(text: str) -> str:
     """The text with `***` in place of each secret."""
     text = PEM.sub(rf"\1{MASK}\2", text)
-    for form in (USERINFO, BARE_USERINFO, BEARER, _NAMED, _KEY, _TOKEN):
+    for form in (USERINFO, BARE_USERINFO, BEARER, _POST, _LOGIN, _NAMED, _KEY, _TOKEN):
         text = form.sub(rf"\1{MASK}", text)
     return TOKENS.sub(MASK, text)

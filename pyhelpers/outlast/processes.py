@@ -8,6 +8,8 @@ from pathlib import Path
 
 import psutil
 
+from outlast.masked import masked
+
 
 def of_rank(run: str, job: str, rank: int, program: str) -> int | None:
     """The process that is this rank of the run's trainer, None where there is none (yet, or any more).
@@ -43,7 +45,7 @@ def stack(pid: int) -> str:
     try:
         process = psutil.Process(pid)
         with process.oneshot():
-            lines = [f"== process {pid}, {process.status()}: {' '.join(process.cmdline())[:300]}"]
+            lines = [f"== process {pid}, {process.status()}: {masked(' '.join(process.cmdline()))[:300]}"]
         lines += [f"thread {task.name} waits in {_word(task / 'wchan')}" for task in _tasks(pid)]
         lines += _word(Path(f"/proc/{pid}/stack")).splitlines()
     except (psutil.Error, OSError) as err:
@@ -66,5 +68,6 @@ def _python(process: psutil.Process) -> list[str]:
     with contextlib.suppress(psutil.Error, OSError, subprocess.TimeoutExpired):
         if program := shutil.which("py-spy", path=process.environ().get("PATH")):
             words = [program, "dump", "--nonblocking", "--pid", str(process.pid)]
-            return subprocess.run(words, capture_output=True, text=True, timeout=10, check=False).stdout.splitlines()
+            done = subprocess.run(words, capture_output=True, text=True, timeout=10, check=False)
+            return [masked(line) for line in done.stdout.splitlines()]
     return []

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from outlast import story
 from outlast.driver import Driver, NoAnswer, State
 from outlast.ledger import Job, Run
+from outlast.masked import masked
 from outlast.notice import outbox
 from outlast.rundir import RunDir
 
@@ -163,8 +164,8 @@ def status(run: RunDir, typed: str, events: Run, answers: Mapping[str, State | N
         durable_step=events.durable_step or None,  # 0 in the ledger: a job started without a checkpoint
         target_step=target_step,
         chain=list(events.jobs),
-        reason=reason(events, state, files, job),
-        todo=todo(events, state, files, typed, str(run.script)),
+        reason=masked(reason(events, state, files, job)),
+        todo=masked(todo(events, state, files, typed, str(run.script))),
         messages=outbox.waiting(run),
         mail_error=outbox.Outbox(run).last_error(),
     )

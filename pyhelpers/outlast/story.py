@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 from outlast.ledger import Event
+from outlast.masked import masked
 
 _ENDS = {
     "walltime": "stopped in time",
@@ -52,8 +53,11 @@ def day(t: float) -> str:
 
 
 def line(event: Event) -> str:
-    """`18:20:11  job 12 stopped in time at step 120`; what is not printable is dropped, a ledger is data."""
-    text = f"{clock(event.t)}  {_words(event)}"
+    """`18:20:11  job 12 stopped in time at step 120`; what is not printable is dropped, a ledger is data.
+
+    Secrets are masked: jobs of an older outlast wrote them down.
+    """
+    text = masked(f"{clock(event.t)}  {_words(event)}")
     return "".join(char if char.isprintable() else " " for char in text).rstrip()
 
 

@@ -4,6 +4,7 @@ import time
 
 from outlast import ledger, story
 from outlast.ledger import Event, Job, Run
+from outlast.masked import masked
 
 HEADS = ("job", "started", "ran", "steps", "ended")
 _SHOWN = 20
@@ -61,4 +62,4 @@ def _clock(seconds: float) -> str:
 
 
 def _printable(text: str) -> str:
-    return "".join(char if char.isprintable() else " " for char in text)
+    return "".join(char if char.isprintable() else " " for char in masked(text))

@@ -50,6 +50,13 @@ mail() { cat "$BATS_TEST_TMPDIR/mail" 2>/dev/null; }
   [ -n "$(files "$OUTLAST_STATE/outbox")" ]
 }
 
+@test "mail: no secret in a message, by whoever it goes" {
+  mailer sendmail
+  sends held 'held: api_key=hunter2' 'see https://ada:hunter2@mirror'
+  [[ $(mail) == *'Subject: [outlast] demo: held: api_key=***'*'see https://ada:***@mirror'* ]]
+  run -1 grep -r hunter2 "$OUTLAST_STATE" "$OUTBOX"
+}
+
 @test "mail: a message is written on the node, at once, and the courier carries it" {
   ol_shared() { echo "touched the shared file system" >>"$BATS_TEST_TMPDIR/asked"; }
   ol_mail_send held held 'it is stuck'

@@ -32,6 +32,18 @@ waits() { grep -q '^State:.*[ST] (' "/proc/$1/status"; }
   [[ $output != *"process $other,"* ]]
 }
 
+@test "stacks: no secret of a command line, not of ours nor of py-spy's" {
+  mkdir "$BATS_TEST_TMPDIR/bin"
+  printf '#!/bin/bash\nprintf "Process 1: train --api-key hunter2\nThread 1\n"\n' >"$BATS_TEST_TMPDIR/bin/py-spy"
+  chmod +x "$BATS_TEST_TMPDIR/bin/py-spy"
+  PATH=$BATS_TEST_TMPDIR/bin:$PATH rank 3 python3 -c 'import time; time.sleep(60)' --api-key hunter2 --lr 1
+  OUTLAST_NODE_LIST=$(cat /proc/sys/kernel/hostname)
+  taken
+  run -0 text "${OUTLAST_NODE_LIST%%.*}"
+  [[ $output == *"time.sleep(60) --api-key *** --lr 1"*"Process 1: train --api-key ***"*"Thread 1"* ]]
+  [[ $output != *hunter2* ]]
+}
+
 @test "stacks: a stopped process is seen to be one" {
   rank 0 sleep 60
   kill -STOP "$PID"

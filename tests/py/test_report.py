@@ -237,6 +237,13 @@ def test_secrets_are_masked_in_text_json_and_html(fake: Fake, capsys: pytest.Cap
         assert "0123456789abcdef" not in text
 
 
+def test_the_head_of_the_page_is_masked(fake: Fake) -> None:
+    path = the_run(fake, "7 held why=https://ada:hunter2@mirror todo=https://ada:hunter2@mirror")
+    assert commands.main(["report", "r1", "--write"]) == 0
+    assert "ada:***@mirror" in (path / "report.html").read_text()
+    assert "hunter2" not in (path / "report.html").read_text()
+
+
 def test_what_a_log_says_is_no_html_and_no_terminal_code(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
     path = the_run(fake, log="1: <script>alert(1)</script>\n1: \x1b]0;title\x07RuntimeError: <b>bad</b>\n")
     assert commands.main(["report", "r1", "--write"]) == 0

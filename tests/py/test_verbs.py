@@ -477,3 +477,16 @@ def test_status_quotes_a_path_for_the_shell(fake: Fake, capsys: pytest.CaptureFi
     run = fake.run("a b", *RUNS)
     commands.main(["status", str(run.path)])
     assert f"outlast resume '{run.path}'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["status"], ["status", "--json"], ["events"], ["events", "--json"], ["summary"]])
+def test_no_verb_tells_a_secret_of_the_ledger_or_of_a_hold(
+    words: list[str], fake: Fake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = "https://ada:hunter2@mirror"
+    run = fake.run("r1", "7 started", f"7 ended class=launch evidence={secret} then=hold", f"7 held why={secret}")
+    (run.path / "control/hold").write_text(f"launch: {secret}\n")
+    assert commands.main([words[0], "r1", *words[1:]]) == 0
+    told = capsys.readouterr().out
+    assert "ada:***@mirror" in told
+    assert "hunter2" not in told

@@ -81,6 +81,14 @@ echo $$ >>pids; echo started; while :; do sleep 300; done"""
     assert "waits in" in stacks.read_text()
 
 
+def test_no_secret_of_a_command_line_is_in_the_stacks(tmp_path: Path) -> None:
+    words = ["bash", "-c", "sleep 300; :", "train", "--api-key", "hunter2"]
+    assert watch(tmp_path, "--idle", "1", "--grace", "1", "--", *words)[0] == 124
+    (stacks,) = tmp_path.glob("outlast-watch.*.1.txt")
+    assert "train --api-key ***" in stacks.read_text()
+    assert "hunter2" not in stacks.read_text()
+
+
 def test_it_is_tried_again_and_the_try_that_works_counts(tmp_path: Path) -> None:
     script = "echo turn >>turns; [[ $(wc -l <turns) -gt 1 ]] || sleep 300; exit 7"
     code, _, err = watch(tmp_path, "--idle", "1", "--retries", "3", "--", "bash", "-c", script)

@@ -9,6 +9,7 @@ import typer
 
 from outlast import ledger, rundir, story
 from outlast.commands import _common
+from outlast.masked import masked
 
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run has ended, is held or was stopped.")]
 
@@ -67,5 +68,5 @@ class Teller:
 
 def _flat(event: ledger.Event) -> dict[str, object]:
     own = asdict(event)
-    fields = own.pop("fields")
+    fields = {key: masked(value) if isinstance(value, str) else value for key, value in own.pop("fields").items()}
     return {**own, "event": own.pop("name"), **fields}

@@ -9,6 +9,7 @@ import typer
 
 from outlast import ledger, nodes, runstate
 from outlast.commands import _common
+from outlast.masked import masked
 
 
 def status(run: _common.RunArgument, as_json: _common.AsJson = False) -> None:
@@ -76,4 +77,4 @@ def _mail(status: runstate.Status) -> str:
 
 def _printable(text: str) -> str:
     # Others may write into control/, and the ledger is data: nothing of it reaches the terminal as a command.
-    return "".join(char if char.isprintable() else " " for char in text)
+    return "".join(char if char.isprintable() else " " for char in masked(text))

@@ -21,10 +21,10 @@ def page(run: RunDir, events: list[Event], reports: list[tuple[Attempt, str]], o
         run=run.name,
         state="going on" if state == "lost" else state,
         reason=masked(runstate.reason(folded, state, files)) if state == "held" else "",
-        todo=runstate.todo(folded, state, files, typed, outlast=outlast) if state == "held" else "",
+        todo=masked(runstate.todo(folded, state, files, typed, outlast=outlast)) if state == "held" else "",
         whole=summary.whole(events),
         heads=summary.HEADS,
-        rows=[[masked(cell) for cell in row] for row in summary.rows(events)],
+        rows=summary.rows(events),
         at=when(folded.last_t or 0),
         reports=[(_head(attempt), when(attempt.ended_t), text) for attempt, text in reports],
     )

@@ -258,7 +258,7 @@ ol_site_env() {
 # Needs    nothing
 
 # lib/stacks.sh - what every process of a launch is doing, written down before it is ended
-# Needs    log, bounded, py, suspect
+# Needs    log, bounded, masked, py, suspect
 
 # lib/suspect.sh - whose fault is a hang? What the stacks and the flight recorders of all its nodes say, compared
 # Needs    nothing
@@ -327,7 +327,7 @@ ol_site_env() {
 # Needs    nothing
 
 # lib/mail.sh - tell a person, without ever waiting for it
-# Needs    log, bounded, courier, py
+# Needs    log, bounded, masked, courier, py
 
 # lib/report.sh - what a person reads after a failure, a hold and the end of the run (docs/report.md)
 # Needs    courier, mail, py
