@@ -49,18 +49,18 @@ def find(site: Site, name: str) -> Queue:
     raise Refused(f"{site.name} has no queue {name}{nearest(name, list(site.queues))}")
 
 
-def check(site: Site, name: str, nodes: int, walltime_s: int, chain: bool) -> None:
-    """Nothing, if the queue takes a job of so many nodes (spares included).
+def check(site: Site, name: str, nodes: int, walltime_s: int, chain: bool, spares: int = 0) -> None:
+    """Nothing, if the queue takes a job of so many nodes, of which so many are spares.
 
     Raises: Refused: it doesn't; the message names a queue that does, or what to change.
     """
     why = refusal(find(site, name), nodes, walltime_s, chain)
     if why is None:
         return
-    raise Refused(f"{site.name}'s queue {name} {why}; {_advice(site, name, nodes, walltime_s, chain)}")
+    raise Refused(f"{site.name}'s queue {name} {why}; {_advice(site, name, nodes, walltime_s, chain, spares)}")
 
 
-def _advice(site: Site, name: str, nodes: int, walltime_s: int, chain: bool) -> str:
+def _advice(site: Site, name: str, nodes: int, walltime_s: int, chain: bool, spares: int) -> str:
     for other, queue in site.queues.items():
         if refusal(queue, nodes, walltime_s, chain) is None:
             return f"type --queue {other}"
@@ -72,6 +72,18 @@ def _advice(site: Site, name: str, nodes: int, walltime_s: int, chain: bool) -> 
         if (longest := most_s(queue, nodes)) and refusal(queue, nodes, longest, chain) is None
     }
     if not times:
-        return "no other queue takes so many; type another --nodes (spares count too)"
+        return _another_number(find(site, name), nodes, walltime_s, spares)
     best = name if name in times else max(times, key=lambda other: times[other])
     return f"type {'' if best == name else f'--queue {best} '}--walltime {clock(times[best])}"
+
+
+def _another_number(queue: Queue, nodes: int, walltime_s: int, spares: int) -> str:
+    """What to type for a queue that takes more nodes, or fewer, where no other one takes so many."""
+    top = most_nodes(queue)
+    wanted = max(nodes, queue.min_nodes) if top is None else min(max(nodes, queue.min_nodes), top)
+    longest = most_s(queue, wanted)
+    words = [f"--nodes {wanted - spares}"] if wanted > spares else [f"--nodes {wanted}", "--set spares=0"]
+    words += [f"--walltime {clock(longest)}"] if longest is not None and walltime_s > longest else []
+    words += [] if queue.chain else ["--set chain=false"]
+    on_top = f" ({spares} spare{'s'[: spares != 1]} on top)" if 0 < spares < wanted else ""
+    return f"no other queue takes so {'many' if nodes > wanted else 'few'}; type {' '.join(words)}{on_top}"

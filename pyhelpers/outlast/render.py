@@ -34,7 +34,8 @@ def check(plan: Plan) -> None:
     words.check(asked)
     directives.check(asked, plan.site)
     if not plan.allocated:
-        queue.check(plan.site, asked.queue, asked.nodes + asked.spares, asked.walltime_s, asked.chain)
+        total = asked.nodes + asked.spares
+        queue.check(plan.site, asked.queue, total, asked.walltime_s, asked.chain, asked.spares)
 
 
 def filled(plan: Plan, root: Path, install: settings.Install) -> str:
