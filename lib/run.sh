@@ -52,6 +52,17 @@ _ol_run_restart() {
   echo 0
 }
 
+_ol_run_hosts() {
+  local try
+  for try in 1 2 3; do
+    ((try == 1)) || sleep 5
+    mapfile -t OUTLAST_HOSTS < <(ol_sched_nodes)
+    [[ -z ${OUTLAST_HOSTS[0]:-} ]] || return 0
+  done
+  ol_log_error "the scheduler does not say which nodes job $OUTLAST_JOB_ID has"
+  return 1
+}
+
 ol_run_begin() {
   local script=$1
   printf -v OUTLAST_STARTED_S '%(%s)T' -1
@@ -63,7 +74,7 @@ ol_run_begin() {
   OUTLAST_SLOTS=() OUTLAST_DROPPED='' OUTLAST_MOVED='' OUTLAST_RUNG='' OUTLAST_SWAPPED=0 OUTLAST_LOST_S=0 OUTLAST_ENDED_S=''
   OUTLAST_JOB_ID=$(ol_sched_job_id) || return 1
   OUTLAST_RESTART=$(_ol_run_restart)
-  mapfile -t OUTLAST_HOSTS < <(ol_sched_nodes)
+  _ol_run_hosts || return 1
   _ol_run_local || {
     OUTLAST_STATE='' # it may be somebody else's
     ol_log_error "no node-local folder: cannot make $OUTLAST_LOCAL on ${HOSTNAME:-this node}"

@@ -187,7 +187,14 @@ ol_sched_job_id() {
 }
 
 ol_sched_restart() { printf '%d\n' "${SLURM_RESTART_COUNT:-0}"; }
-ol_sched_nodes() { scontrol show hostnames "$SLURM_JOB_NODELIST"; }
+
+# No question to Slurm; but without a slurm.conf of its own (configless) a node fetches that first.
+ol_sched_nodes() {
+  local answer
+  answer=$(timeout -k 2 "${OUTLAST_QUERY_LIMIT_S:-20}" scontrol show hostnames "$SLURM_JOB_NODELIST") || return 2
+  printf '%s\n' "$answer"
+}
+
 ol_sched_submit_dir() { printf '%s\n' "${SLURM_SUBMIT_DIR:-$PWD}"; }
 
 # What --nodelist takes: the hosts, or a file of them where they are too many for one word of a command line. One list has

@@ -52,6 +52,17 @@ begun() {
   [[ $output == *"does not say whether it started this job before"*"restart 0"* ]]
 }
 
+@test "run_begin: so does one that must be asked for its nodes, and a job that knows none ends" {
+  sleep() { :; }
+  ol_sched_nodes() { [[ -e $BATS_TEST_TMPDIR/asked ]] && echo n1 || { touch "$BATS_TEST_TMPDIR/asked" && return 2; }; }
+  run -0 begin 'echo "hosts ${OUTLAST_HOSTS[*]}" >&"$OUTLAST_OUT_FD"'
+  [[ $output == *"hosts n1"* ]]
+  ol_sched_nodes() { return 2; }
+  run -1 begin
+  [[ $output == *"the scheduler does not say which nodes job 7 has"* ]]
+  [ "$(find "$OUTLAST_LOCAL_BASE" -name 'outlast.7.*' | wc -l)" = 1 ]
+}
+
 @test "run_begin: two runs of one name in two places do not meet on a node" {
   begin
   OUTLAST_RUNS_DIR=$BATS_TEST_TMPDIR/elsewhere

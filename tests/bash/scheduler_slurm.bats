@@ -322,6 +322,19 @@ END
   [[ $(tail -n 1 "$STUB/calls") == *" --nodelist=n1,n3,n4 --distribution=block "* ]]
 }
 
+@test "slurm_nodes: the hosts of the job, and 2 when the command fails or hangs, within the caller's limit" {
+  SLURM_JOB_NODELIST='n[1-2]'
+  says scontrol $'n1\nn2'
+  run -0 ol_sched_nodes
+  [ "$output" = $'n1\nn2' ]
+  called 'scontrol show hostnames n\[1-2\]'
+  complains scontrol 'scontrol: fatal: could not establish a configuration source'
+  run -2 ol_sched_nodes
+  touch "$STUB/scontrol.hangs"
+  OUTLAST_QUERY_LIMIT_S=1 run -2 ol_sched_nodes
+  rm "$STUB/scontrol.hangs"
+}
+
 @test "slurm_on_each: once on each node, within its limit" {
   run -0 ol_sched_on_each 5 n1,n2,n3 hostname
   [[ $(cat "$STUB/calls") == *"--nodes=3 --ntasks=3 --ntasks-per-node=1 "*"--nodelist=n1,n2,n3 "*" hostname" ]]
