@@ -1,5 +1,6 @@
 """A run's directory: where it is, how it is made, what people may put into control/. docs/run-directory.md."""
 
+import contextlib
 import glob
 import os
 import pwd
@@ -204,10 +205,14 @@ def write(path: Path, text: str, mode: int) -> None:
     """
     new = path.with_name(f".{path.name}.{os.getpid()}")
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-        os.fchmod(file.fileno(), mode)
-    new.replace(path)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            os.fchmod(file.fileno(), mode)
+        new.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            new.unlink(missing_ok=True)
 
 
 def ask(run: RunDir, kind: str, why: str, todo: str = "") -> None:

@@ -1,3 +1,4 @@
+import errno
 import os
 import pwd
 import stat
@@ -98,6 +99,17 @@ def test_ask_leaves_a_file_that_the_group_can_change(run: RunDir) -> None:
     rundir.ask(run, "hold", "because", "type this")
     assert mode(run.control("hold")) == 0o660
     assert run.asked("hold") == ["because", "type this"]
+
+
+@pytest.mark.parametrize("fails", ["replace", "fchmod"])
+def test_ask_that_fails_leaves_nothing_behind(run: RunDir, monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    monkeypatch.setattr(*{"replace": (Path, "replace", full), "fchmod": (os, "fchmod", full)}[fails])
+    with pytest.raises(rundir.RunDirError, match="Disk quota exceeded"):
+        rundir.ask(run, "stop", "why")
+    assert list((run.path / "control").iterdir()) == []
 
 
 def test_clear_says_what_was_there(run: RunDir) -> None:
