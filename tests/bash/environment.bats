@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # lib/environment.sh
-# shellcheck disable=SC2154 # the variables come from the functions under test
+# shellcheck disable=SC2030,SC2031,SC2154 # a test is a subshell, and that is wanted; variables come from the functions under test
 
 load helper
 
@@ -337,6 +337,25 @@ END
   conda() { :; }
   CONDA_PREFIX='' run -1 ol_site_modules
   CONDA_PREFIX=/soft/conda run -0 ol_site_modules
+}
+
+@test "perlmutter: in a job on whole nodes the GPUs stand in the order of the cores, unless the caller has chosen" {
+  source "$ROOT/sites/perlmutter/env.sh"
+  unset CUDA_VISIBLE_DEVICES SLURM_JOB_ID
+  ol_site_env
+  [ -z "${CUDA_VISIBLE_DEVICES+set}" ] # a login node
+  SLURM_JOB_ID=7
+  ol_site_env
+  [ "$CUDA_VISIBLE_DEVICES" = 3,2,1,0 ]
+  CUDA_VISIBLE_DEVICES=0,1,2,3 # Slurm's
+  ol_site_env
+  [ "$CUDA_VISIBLE_DEVICES" = 3,2,1,0 ]
+  CUDA_VISIBLE_DEVICES=0,1 # a part of a node
+  ol_site_env
+  [ "$CUDA_VISIBLE_DEVICES" = 0,1 ]
+  CUDA_VISIBLE_DEVICES=''
+  ol_site_env
+  [ -z "$CUDA_VISIBLE_DEVICES" ]
 }
 
 @test "polaris: the GPUs stand in the order of the cores, unless the caller has chosen" {

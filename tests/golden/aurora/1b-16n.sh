@@ -211,6 +211,10 @@ ol_site_env() {
   ol_environment_default CCL_ATL_SYNC_COLL 1
   # Seconds for the first contact of thousands of ranks.
   ol_environment_default CCL_KVS_CONNECTION_TIMEOUT 600
+  # "Mandatory" there: one set of options for CPUs and GPUs, ranks by MPI's numbers, and room for the handles of all peers.
+  ol_environment_default CCL_CONFIGURATION cpu_gpu_dpcpp
+  ol_environment_default CCL_KVS_USE_MPI_RANKS 1
+  ol_environment_default CCL_ZE_CACHE_OPEN_IPC_HANDLES_THRESHOLD 1024
   # Which algorithm is best for all-reduce ALCF's pages disagree about (rabenseifner there, "failure, recommending direct"
   # in system-updates.md), so none is chosen here.
 

@@ -206,6 +206,8 @@ ol_site_env() {
   ol_environment_default FI_MR_CACHE_MONITOR userfaultfd
   # nccl.md, "GPU-aware MPI with NCCL": can deadlock; it may be 1 by default.
   ol_environment_default MPICH_GPU_SUPPORT_ENABLED 0
+  # CUDA_CACHE_DISABLE=1 of docs/software/ml/pytorch.md keeps CUDA's cache off the shared file system; here it lies on the node
+  # (lib/environment.sh).
   # docs/software/ml/pytorch.md: a rank whose watchdog finds an error takes its communicators down and ends.
   ol_environment_default TORCH_NCCL_ASYNC_ERROR_HANDLING 1
 }
