@@ -200,6 +200,19 @@ def test_launch_takes_the_allocation_that_there_is_whatever_a_queue_would_give(
     assert commands.main(["launch", site, *words]) == 0, capsys.readouterr().err
 
 
+def test_launch_asks_for_the_account_that_names_the_folder_of_runs(
+    fake: Fake, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.says("nodes", 0, "n1")
+    words = ["launch", "frontier", "--walltime", "1h", "--dry-run"]
+    assert commands.main([*words, "--", "true"]) == 2
+    assert (
+        "frontier's runs lie in a folder of the project that pays; type --set account=NAME" in capsys.readouterr().err
+    )
+    assert commands.main([*words, "--set", "account=abc123", "--", "true"]) == 0
+    assert "/lustre/orion/abc123/scratch/" in capsys.readouterr().out
+
+
 def test_launch_outside_an_allocation_says_so(fake: Fake, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert commands.main(["launch", "local", "--", "true"]) == 1
     assert "is this inside an allocation?" in capsys.readouterr().err

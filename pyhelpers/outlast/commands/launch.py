@@ -15,15 +15,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from outlast import config, driver, rundir, schema, site, tree
+from outlast import config, driver, inline, rundir, schema, site, tree
 from outlast.commands import _usage, render, submit
 from outlast.refused import Refused
 
 # Below everything else: what an allocation of one's own needs no other word for.
-BASIS = """\
+NOBODY = "interactive"  # the allocation pays; whoever typed an account has typed another
+BASIS = f"""\
 summary = "a command in an interactive allocation"
 walltime_s = 1
-account = "interactive"
+account = "{NOBODY}"
 spares = 0
 """
 
@@ -124,6 +125,11 @@ def _prepared(options: argparse.Namespace, command: list[str]) -> submit.New:
         basis.write(BASIS)
         basis.flush()
         plan = config.plan(root, name, basis.name, render.user_file(), typed, outside)
+        if plan.job.account == NOBODY and any(name in plan.job.runs_dir for name in inline.ACCOUNT):
+            raise Refused(
+                f"{name}'s runs lie in a folder of the project that pays; type --set account=NAME, or put "
+                f'account = "NAME" under [site.{name}] in {render.user_file()}'
+            )
         # Some queue has given the nodes already, whichever it was.
         return submit.prepared(replace(plan, allocated=True), root)
 
