@@ -162,6 +162,7 @@ _STORIES: dict[str, Callable[[str, Event], str]] = {
     "progress": lambda who, e: f"{who} is at step {e.text('step')}",
     "checkpoint_local": lambda who, e: f"{who} saved step {e.text('step')} on its node",
     "checkpoint_durable": lambda who, e: f"{who} has step {e.text('step')} safe in the run directory",
+    "checkpoint_torn": lambda who, e: f"{who} found the checkpoint of step {e.text('step')} torn{_why(e)}",
     "branched": lambda who, e: f"{who} starts from step {e.text('step')} of {e.text('from')}",
     "on_durable": _on_durable,
     "pins": lambda who, e: f"{who}: {_PINS.get(e.text('answer'), e.text('answer'))}",

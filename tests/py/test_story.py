@@ -29,6 +29,7 @@ from outlast import story
             "job 12 hangs at step 7 (400 s in phase steps, limit 300 s): writes down what its processes do",
         ),
         ("12 finished step=200", "job 12 finished the run at step 200"),
+        ("12 checkpoint_torn step=80 why=lost", "job 12 found the checkpoint of step 80 torn: lost"),
         ("12 juggled out=n1", "job 12: juggled out=n1"),
         (
             "12 preflight nodes=4 seconds=1 unknown=0 blamed= site=",
