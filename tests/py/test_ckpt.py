@@ -190,6 +190,17 @@ def test_a_pinned_one_stays_until_it_is_unpinned(run: RunDir) -> None:
     assert there(run) == [80, 100]
 
 
+@pytest.mark.parametrize("dry", [("--dry-run",), ()])
+def test_prune_answers_programs(run: RunDir, capsys: pytest.CaptureFixture[str], dry: tuple[str, ...]) -> None:
+    assert ckpt("prune", "r1", "--newest", 2, "--json", *dry) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (sorted(answer["keep"]), sorted(answer["remove"])) == (
+        ["checkpoint-60", "checkpoint-80"],
+        ["checkpoint-20", "checkpoint-40"],
+    )
+    assert there(run) == ([20, 40, 60, 80] if dry else [60, 80])
+
+
 def test_prune_gives_time_to_change_ones_mind(run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
     assert ckpt("prune", "r1", "--newest", 2) == 0
     assert there(run) == [60, 80]

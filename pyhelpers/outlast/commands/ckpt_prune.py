@@ -33,16 +33,16 @@ def prune(
     used = _ckpt.in_use(place.run) if place.run else set()
     decision = retention.decide([held(entry, used) for entry in entries], retention.Policy(newest, best, every))
     by_name = {entry.name: entry for entry in entries}
-    if as_json and dry_run:
+    if as_json:
         typer.echo(json.dumps({"keep": decision.keep, "remove": decision.remove}))
-        return
-    for name, why in decision.keep.items():
-        typer.echo(f"keep    {name}  {', '.join(why)}")
-    for name in decision.remove:
-        typer.echo(f"{'would remove' if dry_run else 'remove'}  {name}  {_ckpt.size(by_name[name].bytes)}")
+    else:
+        for name, why in decision.keep.items():
+            typer.echo(f"keep    {name}  {', '.join(why)}")
+        for name in decision.remove:
+            typer.echo(f"{'would remove' if dry_run else 'remove'}  {name}  {_ckpt.size(by_name[name].bytes)}")
     if dry_run:
         return
-    remove(where, place, [by_name[name] for name in decision.remove], grace_h)
+    remove(where, place, [by_name[name] for name in decision.remove], grace_h, as_json)
 
 
 def held(entry: Entry, used: set[int]) -> retention.Held:
@@ -59,8 +59,8 @@ def held(entry: Entry, used: set[int]) -> retention.Held:
     )
 
 
-def remove(where: str, place: _ckpt.Place, entries: list[Entry], grace_h: float) -> None:
-    """Rename them at once; remove those whose time of grace is over."""
+def remove(where: str, place: _ckpt.Place, entries: list[Entry], grace_h: float, as_json: bool) -> None:
+    """Rename them at once; remove those whose time of grace is over. With `as_json` words go to stderr."""
     now = time.time()
     for entry in entries:
         try:
@@ -71,7 +71,7 @@ def remove(where: str, place: _ckpt.Place, entries: list[Entry], grace_h: float)
         _ckpt.note(place.run, "pruned", steps=",".join(str(entry.step) for entry in entries)[:1000], count=len(entries))
     gone = trash.sweep(place.shelf.folder, now)
     if gone:
-        typer.echo(f"gone: {', '.join(gone)}")
+        typer.echo(f"gone: {', '.join(gone)}", err=as_json)
     if entries and grace_h:
         back = f"outlast ckpt restore {shlex.quote(where)} {entries[0].step}"
-        typer.echo(f"they can be had back for {grace_h:g} h, and until prune runs after that: {back}")
+        typer.echo(f"they can be had back for {grace_h:g} h, and until prune runs after that: {back}", err=as_json)
