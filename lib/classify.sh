@@ -59,7 +59,7 @@ _ol_classify_state() { # RECORD
   OUTLAST_LOG=$1/log OUTLAST_SAID=$1/said OL_CLASSIFY_RECORD=$1
   OUTLAST_RUN_DIR=$OUTLAST_STATE/no-run OUTLAST_VERSION=none OUTLAST_END_DATE='' OUTLAST_PARENT='' OUTLAST_STOP_REASON=''
   OUTLAST_CLASS='' OUTLAST_THEN='' OUTLAST_EVIDENCE='' OUTLAST_FINGERPRINT='' OUTLAST_LAUNCH_PID=1
-  OUTLAST_NEXT_ID='' OUTLAST_SWAPS_NOW=0
+  OUTLAST_NEXT_ID='' OUTLAST_SWAPS_NOW=0 OUTLAST_CRASH_PATTERNS=''
   IFS=, read -ra OUTLAST_SLOTS <<<"$OUTLAST_NODE_LIST"
 }
 
@@ -85,6 +85,8 @@ _ol_classify_stand_in() {
     [[ -s $OL_CLASSIFY_RECORD/verdict ]] || return 1
     if [[ -e $OL_CLASSIFY_RECORD/log.cut ]]; then
       cat "$OL_CLASSIFY_RECORD/verdict"
+    elif [[ -s $OL_CLASSIFY_RECORD/../../patterns.toml ]]; then # the run's own
+      timeout 120 "$OUTLAST_PYTHON" -m outlast "${@:2}" --patterns "$OL_CLASSIFY_RECORD/../../patterns.toml"
     else
       timeout 120 "$OUTLAST_PYTHON" -m outlast "${@:2}"
     fi

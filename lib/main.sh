@@ -118,6 +118,7 @@ _ol_main_own() {
     0)
       OUTLAST_GENERATION_MINE=1
       ol_run_keep_script
+      ol_run_keep_patterns
       ;;
     1) ol_decide_leave "$OUTLAST_WHY" ;;
     *) ol_main_interrupted "${OUTLAST_WHY:-the lease could not be taken}" ;;

@@ -5,6 +5,7 @@
 #   ol_run_begin SCRIPT     node-local state, names, hosts; from here on every message goes to the job's log
 #   ol_run_open             make or check the run's folder
 #   ol_run_keep_script      as the run's owner: keep the script for the successors
+#   ol_run_keep_patterns    likewise: keep the user's own patterns of failures (crash.patterns) as RUN/patterns.toml
 #   ol_run_note_sources     write down the commit of the project folder; takes a minute at most, so call it with &
 #   ol_run_drop_ballast     the node's disk is full, or nobody writes any more: make room for our state
 #   ol_run_pause SEC        sleep, but not on when the job is told to end (status 1)
@@ -126,6 +127,14 @@ ol_run_keep_script() {
   # shellcheck disable=SC2016 # expanded by the child
   ol_shared bash -c '[[ -s $1 ]] || exit 1; cmp -s "$1" "$2" || { umask 077; cp "$1" "$2.new" && chmod 0750 "$2.new" && mv -f "$2.new" "$2"; }' _ \
     "$OUTLAST_STATE/job.sh" "$OUTLAST_RUN_DIR/job.sh" || ol_log_warn "cannot write $OUTLAST_RUN_DIR/job.sh"
+}
+
+# A later edit of the user's file, or its loss, changes nothing for the chain.
+ol_run_keep_patterns() {
+  [[ -n $OUTLAST_CRASH_PATTERNS && -z $OUTLAST_PARENT && $OUTLAST_RESTART == 0 ]] || return 0
+  # shellcheck disable=SC2016 # expanded by the child
+  ol_shared bash -c 'umask 027; cp -- "$1" "$2.new" && mv -fT "$2.new" "$2"' _ "$OUTLAST_CRASH_PATTERNS" \
+    "$OUTLAST_RUN_DIR/patterns.toml" || ol_log_warn "cannot copy $OUTLAST_CRASH_PATTERNS: what the run has of it stays"
 }
 
 # Which sources the trainer has, for the manifests of its checkpoints: STATE/sources, `COMMIT CHANGED-FILES`, no file where

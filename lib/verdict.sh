@@ -14,7 +14,7 @@
 #          OUTLAST_SUSPECT (lib/ending.sh: the checkpoint that the log complains of) is reset here
 # Files    OUTLAST_STATE/verdict   the answer, KEY VALUE a line
 # Reads    OUTLAST_LOG OUTLAST_NODE_LIST OUTLAST_HOSTS OUTLAST_RANKS_PER_NODE OUTLAST_SCHEDULER OUTLAST_LAUNCH_CODE
-#          OUTLAST_TOOL_PID
+#          OUTLAST_TOOL_PID OUTLAST_CRASH_PATTERNS (empty: no patterns of the user's own in OUTLAST_RUN_DIR/patterns.toml)
 # Needs    log, bounded, deadline, ending, py
 # Sourcing it defines the functions above and does nothing else.
 
@@ -46,7 +46,7 @@ _ol_verdict_await_tool() { # SEC
 }
 
 _ol_verdict_ask() { # FILE
-  local pid tick limit_s hosts=$OUTLAST_STATE/verdict.hosts layout=()
+  local pid tick limit_s status hosts=$OUTLAST_STATE/verdict.hosts own=$OUTLAST_RUN_DIR/patterns.toml layout=()
   limit_s=$(_ol_verdict_limit_s)
   ((limit_s > 0)) || return 1
   printf '%s\n' "${OUTLAST_NODE_LIST//,/$'\n'}" >"$hosts"
@@ -56,6 +56,11 @@ _ol_verdict_ask() { # FILE
   (
     trap - TERM USR1 EXIT
     _ol_verdict_await_tool "$((limit_s / 2))"
+    [[ -z $OUTLAST_CRASH_PATTERNS ]] || ! ol_shared test -s "$own" || {
+      ol_py_ask "$limit_s" crash "$OUTLAST_LOG" --words --scheduler "$OUTLAST_SCHEDULER" "${layout[@]}" --patterns "$own"
+      status=$?
+      ((status == 2)) || exit "$status" # 2: these patterns are no good; ours are
+    }
     ol_py_ask "$limit_s" crash "$OUTLAST_LOG" --words --scheduler "$OUTLAST_SCHEDULER" "${layout[@]}"
   ) >"$1.new" &
   pid=$!

@@ -72,18 +72,23 @@ def plan(
 
 
 def placed(plan: Plan, here: Path) -> Plan:
-    """The plan with its project_dir from the root on, as a shell in the folder `here` takes it.
+    """The plan with project_dir and crash.patterns from the root on, as a shell in the folder `here` takes them.
 
     Raises: Refused: `~NAME` is nobody's home.
     """
-    text = plan.job.project_dir
+    job = plan.job
+    crash = replace(job.crash, patterns=_placed("crash.patterns", job.crash.patterns, here))
+    return replace(plan, job=replace(job, project_dir=_placed("project_dir", job.project_dir, here), crash=crash))
+
+
+def _placed(key: str, text: str, here: Path) -> str:
     if not text or text.startswith(("/", "{home}")):
-        return plan
+        return text
     try:
         path = here / Path(text).expanduser()
     except RuntimeError as err:
-        raise Refused(f"project_dir {text!r} is in nobody's home; type the whole path") from err
-    return replace(plan, job=replace(plan.job, project_dir=str(path.resolve())))
+        raise Refused(f"{key} {text!r} is in nobody's home; type the whole path") from err
+    return str(path.resolve())
 
 
 def merged(layers: list[Layer]) -> tuple[schema.Flat, dict[str, str]]:

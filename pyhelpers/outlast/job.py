@@ -84,6 +84,13 @@ class Watchdog:
 
 
 @dataclass(frozen=True)
+class Crash:
+    """How the log of a failure is read."""
+
+    patterns: str = ""
+
+
+@dataclass(frozen=True)
 class Guard:
     """When to stop trying."""
 
@@ -171,6 +178,7 @@ class Job:
     deadline: Deadline = field(default_factory=Deadline)
     progress: Progress = field(default_factory=Progress)
     watchdog: Watchdog = field(default_factory=Watchdog)
+    crash: Crash = field(default_factory=Crash)
     guard: Guard = field(default_factory=Guard)
     preflight: Preflight = field(default_factory=Preflight)
     pins: Pins = field(default_factory=Pins)

@@ -8,6 +8,7 @@ import jinja2
 
 from outlast import directives, inline, job, queue, secrets, settings, tree, words
 from outlast.config import Plan
+from outlast.crash import patterns
 from outlast.refused import Refused
 
 
@@ -32,10 +33,21 @@ def check(plan: Plan) -> None:
     secrets.check(asked)  # first: other refusals repeat what was typed
     job.check(asked, plan.site, plan.preset)
     words.check(asked)
+    _check_patterns(asked.crash.patterns)
     directives.check(asked, plan.site)
     if not plan.allocated:
         total = asked.nodes + asked.spares
         queue.check(plan.site, asked.queue, total, asked.walltime_s, asked.chain, asked.spares)
+
+
+def _check_patterns(path: str) -> None:
+    if path and (not path.startswith("/") or inline.CONTROL.search(path)):
+        raise Refused(f"crash.patterns = {path!r} is no absolute path of a file; start it with /")
+    try:
+        if path:
+            patterns.load(Path(path))
+    except Refused as err:
+        raise Refused(f"crash.patterns: {err}") from err
 
 
 def filled(plan: Plan, root: Path, install: settings.Install) -> str:

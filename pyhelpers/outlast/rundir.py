@@ -56,6 +56,12 @@ class RunDir:
         """What its first launch found (pins.py)."""
         return self.path / "pins.toml"
 
+    @property
+    def patterns(self) -> Path | None:
+        """What crash.patterns of its job named, as the first job has copied it; None: no such file."""
+        path = self.path / "patterns.toml"
+        return path if path.is_file() and self.setting("CRASH_PATTERNS") else None
+
     def control(self, kind: str) -> Path:
         """The control file `stop`, `save` or `hold`."""
         return self.path / "control" / kind

@@ -28,6 +28,7 @@ def block(plan: Plan, install: Install) -> str:
         _checkpoints(plan),
         _times(plan),
         _watchdog(plan),
+        _crash(plan),
         _guards(plan),
         _checks(plan),
         _pins(plan),
@@ -152,6 +153,10 @@ def _watchdog(plan: Plan) -> list[Row]:
         ("HEARTBEAT", watchdog.heartbeat),
         ("STACK_SIGNAL", watchdog.stack_signal),
     ]
+
+
+def _crash(plan: Plan) -> list[Row]:
+    return [("CRASH_PATTERNS", plan.job.crash.patterns)]
 
 
 def _guards(plan: Plan) -> list[Row]:

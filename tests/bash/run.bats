@@ -201,6 +201,21 @@ begun() {
   [ "$(cat "$OUTLAST_RUN_DIR/job.sh")" = older ]
 }
 
+@test "run_keep_patterns: the user's own file, by who begins a chain; a later loss changes nothing" {
+  begun
+  open
+  OUTLAST_CRASH_PATTERNS=$BATS_TEST_TMPDIR/mine
+  echo one >"$OUTLAST_CRASH_PATTERNS"
+  ol_run_keep_patterns
+  echo two >"$OUTLAST_CRASH_PATTERNS"
+  OUTLAST_PARENT=6 ol_run_keep_patterns
+  [ "$(cat "$OUTLAST_RUN_DIR/patterns.toml")" = one ]
+  ol_run_keep_patterns
+  rm "$OUTLAST_CRASH_PATTERNS"
+  status_of ol_run_keep_patterns 2>/dev/null
+  [ "$status $(cat "$OUTLAST_RUN_DIR/patterns.toml")" = '0 two' ]
+}
+
 @test "run_note_sources: the commit of the project folder, and how many files differ from it" {
   begun
   OUTLAST_PROJECT=$BATS_TEST_TMPDIR/project

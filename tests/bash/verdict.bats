@@ -43,6 +43,17 @@ ecc() {
   [ "$output" = "-m outlast crash $OUTLAST_LOG --words --scheduler slurm --hosts $OUTLAST_STATE/verdict.hosts --ranks-per-node 2 --exit-code 139" ]
 }
 
+@test "verdict: the run's own patterns are tried first, and left out where they are no good" {
+  OUTLAST_CRASH_PATTERNS=/home/ada/mine.toml
+  echo x >"$OUTLAST_RUN_DIR/patterns.toml"
+  python 'echo "${@: -2}" >>'"$BATS_TEST_TMPDIR/words"'; exit 2'
+  status_of ol_verdict 2>/dev/null
+  [ "$(cat "$BATS_TEST_TMPDIR/words")" = "--patterns $OUTLAST_RUN_DIR/patterns.toml"$'\n''--exit-code 1' ]
+  rm "$OUTLAST_RUN_DIR/patterns.toml"
+  status_of ol_verdict 2>/dev/null
+  [ "$(tail -n +3 "$BATS_TEST_TMPDIR/words")" = '--exit-code 1' ]
+}
+
 @test "verdict: hosts that are not ours are not blamed, and a guess blames nobody" {
   ecc 0.90 'n99 $(id)'
   status_of ol_verdict

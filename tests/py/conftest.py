@@ -85,6 +85,21 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
     return Fake(tmp_path / "root", tmp_path / "runs")
 
 
+# A user's own file of patterns.
+OWN_PATTERNS = """
+[[pattern]]
+name = "tokenizer_server"
+says = "The tokenizer service is down"
+scope = "config"
+persistence = "transient"
+action = "retry"
+blame = "none"
+[[pattern.form]]
+words = ["TokenizerServerError"]
+regex = 'TokenizerServerError: (?P<key>\\w+)'
+example = "TokenizerServerError: unreachable"
+"""
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from conftest import OWN_PATTERNS
 
 from outlast import classify, commands
 
@@ -143,3 +144,10 @@ def test_the_newest_record_of_a_run_is_found_and_told(segv: Path, capsys: pytest
 def test_where_no_record_is_that_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert commands.main(["classify", "--job-dir", str(tmp_path)]) == 2
     assert "no record of an ending in it" in capsys.readouterr().err
+
+
+def test_the_runs_own_patterns_are_tried_again(segv: Path, tmp_path: Path) -> None:
+    record = shutil.copytree(segv, tmp_path / "run/records/7.0.1")
+    (tmp_path / "run/patterns.toml").write_text(OWN_PATTERNS.replace("TokenizerServerError", "Segmentation fault"))
+    (record / "log").write_text("0: Segmentation fault: unreachable\n")
+    assert decide(record).told["fingerprint"].startswith("log:tokenizer_server:")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import trees
+from conftest import OWN_PATTERNS
 
 from outlast import render, site, tree
 from outlast.commands import render as command
@@ -147,6 +148,37 @@ def test_render_writes_a_whole_file_or_none(lake: Path) -> None:
 def test_render_says_why_a_file_cannot_be_written(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["lake", "small", "-o", str(lake / "no/job.sh")]) == 2
     assert capsys.readouterr().err == f"render: {lake}/no/job.sh: No such file or directory\n"
+
+
+def test_patterns_of_ones_own_are_found_from_where_render_is_typed(
+    lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.toml").write_text(OWN_PATTERNS)
+    monkeypatch.chdir(tmp_path)
+    assert command.main(["lake", "small", "--set", "crash.patterns=mine.toml"]) == 0
+    assert f"OUTLAST_CRASH_PATTERNS='{tmp_path}/mine.toml'\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "No such file or directory"),
+        ("[[pattern]]\n", "every pattern needs name"),
+        (OWN_PATTERNS.replace("tokenizer_server", "no word"), "a name has letters, digits and . _ - only"),
+        (OWN_PATTERNS.replace("(?P", "(?"), "is no regular expression"),
+    ],
+)
+def test_patterns_that_are_no_good_are_refused(
+    text: str | None, said: str, lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.toml"
+    if text is not None:
+        path.write_text(text)
+    assert command.main(["lake", "small", "--set", f"crash.patterns={path}"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"render: crash.patterns: {path}: ")
+    assert said in told
+    assert told.count("\n") == 1
 
 
 def test_list_is_for_people_and_for_programs(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import Fake, event
+from conftest import OWN_PATTERNS, Fake, event
 
 from outlast import commands
 from outlast.ledger import Event
@@ -274,6 +274,22 @@ def test_the_log_of_the_attempt_may_lie_on_the_node(fake: Fake, tmp_path: Path) 
     assert "gpu_oom" in text
     assert "held: max_jobs" in text
     assert "To do:        outlast_resume_r1" in text
+
+
+def test_the_runs_own_patterns_are_tried_first(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:
+    path = the_run(fake, log="1: TokenizerServerError: unreachable\n")
+    (path / "patterns.toml").write_text(OWN_PATTERNS)
+    assert commands.main(["report", "r1"]) == 0
+    assert "tokenizer_server" not in capsys.readouterr().out  # the job does not want them
+    with (path / "job.sh").open("a") as file:
+        file.write("OUTLAST_CRASH_PATTERNS=/home/ada/mine.toml\n")
+    assert commands.main(["report", "r1"]) == 0
+    told = capsys.readouterr().out
+    assert "Error pattern: tokenizer_server, config, transient" in told
+    assert f"--patterns {path}/patterns.toml --explain" in told
+    (path / "patterns.toml").write_text("torn")
+    assert commands.main(["report", "r1"]) == 0
+    assert "Error pattern: python_exception" in capsys.readouterr().out
 
 
 def test_a_log_that_is_gone_leaves_the_ledgers_words(fake: Fake, capsys: pytest.CaptureFixture[str]) -> None:

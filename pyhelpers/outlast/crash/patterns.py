@@ -107,6 +107,8 @@ def _tables(path: Path, whole: dict[str, object], kind: str) -> list[dict[str, o
 def _pattern(path: Path, table: dict[str, object]) -> Pattern:
     name = _text(path, table, "name")
     where = f"{path}: pattern {name!r}"
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name):
+        raise PatternError(f"{where}: a name has letters, digits and . _ - only")
     _known(where, table, {"name", "says", "tier", "gives_way_to", "form", *_OUTCOME, *CASES, *_FLAGS})
     forms = table.get("form")
     if not isinstance(forms, list) or not forms:

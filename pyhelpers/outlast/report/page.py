@@ -129,6 +129,7 @@ def _excluded(attempt: Attempt, node: str) -> str:
 
 def _todo(report: Report, run: Path, outlast: str) -> str:
     attempt = report.attempt
+    own = f" --patterns {shlex.quote(str(report.patterns))}" if report.patterns else ""
     resume = f"{outlast} resume {shlex.quote(str(run))}"
     if attempt.held:
         return attempt.todo or resume
@@ -137,7 +138,7 @@ def _todo(report: Report, run: Path, outlast: str) -> str:
     if report.verdict and report.verdict.action == "stop":
         return f"look at it: {TO_DO['stop']}"
     if attempt.failed and report.log:
-        return f"nothing. If it comes back: {outlast} crash {shlex.quote(str(run / report.log))} --explain"
+        return f"nothing. If it comes back: {outlast} crash {shlex.quote(str(run / report.log))}{own} --explain"
     return "nothing"
 
 

@@ -25,6 +25,7 @@ class Report:
     verdict: Verdict | None = None
     words: list[str] = field(default_factory=list)
     whose: str = ""
+    patterns: Path | None = None  # the run's own ones
 
     @property
     def failed_nodes(self) -> list[str]:
@@ -61,7 +62,7 @@ def judged(run: RunDir, attempt: Attempt, log: Path | None = None) -> Report:
         return report
     verdict = attempt.verdict or _tried(lambda: _verdict(run, attempt, path))
     whose, words = _tried(lambda: _words(path, verdict)) or ("", [])
-    return Report(attempt, report.log, verdict, words, whose)
+    return Report(attempt, report.log, verdict, words, whose, run.patterns)
 
 
 def _can_be_read(path: Path) -> bool:
@@ -84,7 +85,11 @@ def _verdict(run: RunDir, attempt: Attempt, log: Path) -> Verdict:
     where = names.Layout()
     where.given = [host for name in attempt.hosts for host in names.hosts(name)]
     where.ranks = {rank: where.given[rank // per_node] for rank in range(min(len(where.given) * per_node, names.MOST))}
-    return analyse.once([log], where, patterns.load(None), attempt.code, run.setting("SCHEDULER"))
+    return analyse.once([log], where, _book(run), attempt.code, run.setting("SCHEDULER"))
+
+
+def _book(run: RunDir) -> patterns.Book:
+    return _tried(lambda: patterns.load(run.patterns)) or patterns.load()
 
 
 def _words(log: Path, verdict: Verdict | None) -> tuple[str, list[str]]:
