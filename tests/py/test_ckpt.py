@@ -170,6 +170,56 @@ def test_verify_deep_finds_nan(run: RunDir, capsys: pytest.CaptureFixture[str]) 
     assert one["tensors"] == 3
 
 
+@pytest.mark.parametrize("made", ["folder", "pipe"])
+def test_a_manifest_that_is_no_plain_file_spoils_only_its_own_checkpoint(
+    made: str, run: RunDir, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paper = run.path / "checkpoints/checkpoint-60/MANIFEST.json"
+    paper.unlink()
+    paper.mkdir() if made == "folder" else os.mkfifo(paper)
+    states = {row["step"]: (row["state"], row["reason"]) for row in told(capsys, "list", "r1")}
+    assert states[60] == ("damaged", "its manifest: it is no plain file")
+    assert [states[step][0] for step in (20, 40, 80)] == ["durable"] * 3
+    assert ckpt("verify", "r1", 60) == 1
+
+
+def test_pipes_in_a_checkpoint_are_not_read(run: RunDir, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path / "out", 100)
+    os.mkfifo(path / "more")
+    os.mkfifo(tmp_path / "out/.checkpoint-100.pinned")
+    assert ckpt("adopt", str(path)) == ckpt("adopt", str(path), "--into", "r1") == ckpt("verify", "r1", 100) == 0
+    capsys.readouterr()
+    (path / "MANIFEST.json").unlink()
+    (path / "trainer_state.json").unlink()
+    os.mkfifo(path / "trainer_state.json")
+    (row,) = told(capsys, "list", str(tmp_path / "out"))
+    assert (row["state"], row["reason"]) == ("torn", "trainer_state.json (rank 0) is missing")
+
+
+def test_weights_that_are_not_what_their_header_says_are_never_adopted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weights = written(tmp_path, 20) / "model.safetensors"
+    whole = weights.read_bytes()
+    assert [row["state"] for row in told(capsys, "list", f"{tmp_path}/")] == ["complete"]
+    for content in (b"11 of junk.", whole[:-1], whole[:20], whole + b"x"):
+        weights.write_bytes(content)
+        os.utime(weights, (1000, 1000))
+        (row,) = told(capsys, "list", f"{tmp_path}/")
+        assert row["state"] == "torn" and row["reason"].startswith("model.safetensors (rank 0) ")
+        assert ckpt("adopt", str(weights.parent)) != 0
+        assert not (weights.parent / "MANIFEST.json").exists()
+        capsys.readouterr()
+
+
+def test_a_manifest_of_another_step_is_damage(run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
+    paper = run.path / "checkpoints/checkpoint-60/MANIFEST.json"
+    paper.write_text(paper.read_text().replace('"step":60', '"step":61'))
+    (one,) = told(capsys, "verify", "r1", 60, status=1)
+    assert (one["state"], one["problems"]) == ("damaged", ["its manifest says step 61, its name says 60"])
+    assert {row["step"]: row["state"] for row in told(capsys, "list", "r1")}[60] == "damaged"
+
+
 def test_lint_says_that_the_demo_resumes_exactly(run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
     assert told(capsys, "lint", "r1")["lacks"] == []
     (run.path / "checkpoints/checkpoint-80/optimizer.safetensors").unlink()

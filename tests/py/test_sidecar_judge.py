@@ -47,7 +47,10 @@ def verdict(
 
     def look(path: str) -> BinaryIO:
         judge.place(path, name, entries, beside or {}, ("a", "b"))
-        return io.BytesIO(files[path.rpartition("/")[2]])
+        try:
+            return io.BytesIO(files[path.rpartition("/")[2]])
+        except KeyError as err:
+            raise FileNotFoundError(path) from err
 
     around = judge.scene(rules, ranks, NOW)
     there = judge.snapshot(name, entries, beside or {})

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import outlast
-from outlast.checkpoint import hashing, manifest, verify
+from outlast.checkpoint import hashing, manifest, plain, verify
 from outlast.checkpoint.manifest import Item, Manifest, files
 from outlast.checkpoint.shelf import Entry, look_into
 
@@ -76,7 +76,7 @@ def _copied(entry: Entry, path: str, part: Path, name: str, algorithm: str) -> I
     target = part / inside
     target.parent.mkdir(parents=True, exist_ok=True)
     hasher, size, buffer = hashing.new(algorithm), 0, memoryview(bytearray(hashing.CHUNK))
-    with verify.at(entry.path, path).open("rb", buffering=0) as source, target.open("xb", buffering=0) as copy:
+    with plain.raw(verify.at(entry.path, path)) as source, target.open("xb", buffering=0) as copy:
         while count := source.readinto(buffer):
             hasher.update(buffer[:count])
             left = buffer[:count]

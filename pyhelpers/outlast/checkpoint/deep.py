@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import io
 import json
-import struct
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from outlast.checkpoint import dcp, torchzip, values
+from outlast.checkpoint import dcp, plain, safe, torchzip, values
 from outlast.checkpoint.manifest import files
 from outlast.checkpoint.verify import at
 
-LARGEST_HEADER = 100_000_000  # bytes, as the library itself has it
 # Source: safetensors 0.8.0, safetensors/src/tensor.rs (Dtype): name, bytes a value.
 _SAFE = {
     **{"F64": ("float64", 8), "F32": ("float32", 4), "F16": ("float16", 2), "BF16": ("bfloat16", 2)},
@@ -73,9 +70,9 @@ def look(checkpoint: Path) -> Look:
     slices = _slices(checkpoint, paths, found)
     for path in (path for path in paths if not _is_metadata(path)):
         try:
-            with at(checkpoint, path).open("rb") as file:
+            with plain.opened(at(checkpoint, path)) as file:
                 _file(found, path, file, slices.get(path))
-        except (FileError, torchzip.ArchiveError, EOFError) as err:
+        except (FileError, safe.SafeError, torchzip.ArchiveError, EOFError) as err:
             found.problems.append(f"{path}: {err}")
         except OSError as err:
             found.problems.append(f"{path} cannot be read: {err.strerror}")
@@ -87,7 +84,7 @@ def _slices(checkpoint: Path, paths: list[str], found: Look) -> dict[str, list[t
     by_part: dict[str, list[tuple[str, dcp.Slice]]] = {}
     for path in (path for path in paths if _is_metadata(path)):
         try:
-            told = dcp.metadata(lambda inside: at(checkpoint, inside).open("rb"), path)
+            told = dcp.metadata(lambda inside: plain.opened(at(checkpoint, inside)), path)
         except (dcp.MetadataError, OSError) as err:
             found.problems.append(f"{path}: {err}")
             continue
@@ -141,7 +138,10 @@ def _archive(found: Look, path: str, file: BinaryIO, name: str = "") -> None:
 def _safetensors(found: Look, path: str, file: BinaryIO) -> None:
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
-    for name, dtype, shape, start, end in sorted(_header(file, size), key=lambda entry: entry[3]):
+    tensors, told = safe.tensors(file)
+    if told != size:
+        raise FileError(f"has {size} bytes, its header says {told}")
+    for name, dtype, shape, start, end in tensors:
         file.seek(start)
         kind, width = _SAFE.get(dtype, (dtype, 0))
         count = 1
@@ -150,37 +150,6 @@ def _safetensors(found: Look, path: str, file: BinaryIO) -> None:
         if width and count * width != end - start:
             raise FileError(f"{name}: {end - start} bytes for {count} values of {dtype}")
         found.take(path, name, kind, shape, values.count(file, kind, end - start))
-
-
-def _header(file: BinaryIO, size: int) -> Iterator[tuple[str, str, tuple[int, ...], int, int]]:
-    """Name, dtype, shape, first byte and the one behind the last, of each tensor.
-
-    Source: safetensors 0.8.0, README.md, "Format": 8 bytes with the header's length, JSON, the tensors without holes.
-    """
-    start = file.read(8)
-    length = struct.unpack("<Q", start)[0] if len(start) == 8 else size
-    if length > min(LARGEST_HEADER, size - 8):
-        raise FileError(f"no whole header in its {size} bytes")
-    try:
-        header = json.loads(file.read(length))
-        header.pop("__metadata__", None)
-        entries = [_entry(str(name), entry) for name, entry in header.items()]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
-        raise FileError(f"its header is damaged ({err})") from err
-    at = 0
-    for entry in sorted(entries, key=lambda entry: entry[3]):
-        if entry[3] != at or entry[4] < at:
-            raise FileError(f"{entry[0]}: begins at {entry[3]}, the tensor before ends at {at}")
-        at = entry[4]
-    if 8 + length + at != size:
-        raise FileError(f"{size} bytes, the header says {8 + length + at}")
-    for name, dtype, shape, first, last in entries:
-        yield name, dtype, shape, 8 + length + first, 8 + length + last
-
-
-def _entry(name: str, entry: dict[str, Any]) -> tuple[str, str, tuple[int, ...], int, int]:
-    first, last = entry["data_offsets"]
-    return name, str(entry["dtype"]), tuple(int(side) for side in entry["shape"]), int(first), int(last)
 
 
 class Window(io.RawIOBase):

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from outlast.checkpoint import plain
+
 try:
     import xxhash
 except ImportError:  # a node's own Python
@@ -67,7 +69,7 @@ def of_file(path: Path, algorithm: str) -> tuple[int, str]:
     """
     hasher, size = new(algorithm), 0
     buffer = memoryview(mmap.mmap(-1, CHUNK))  # whole pages: to anywhere else the kernel copies at half the speed
-    with path.open("rb", buffering=0) as file:
+    with plain.raw(path) as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
         while count := file.readinto(buffer):
             hasher.update(buffer[:count])

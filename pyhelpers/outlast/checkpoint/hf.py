@@ -10,9 +10,11 @@ Accelerate 1.15.0, utils/fsdp_utils.py: pytorch_model_fsdp_0/ and optimizer_0/ a
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from outlast.checkpoint import dcp, deepspeed, torchzip
+from outlast.checkpoint import dcp, deepspeed, safe, torchzip
 from outlast.checkpoint import format as forms
 from outlast.checkpoint.format import Look, Need, Reshard, Resume, Scene, Wanted
 from outlast.checkpoint.listing import Snapshot
@@ -93,16 +95,34 @@ def _json(snapshot: Snapshot, look: Look) -> Any:
 
 
 def _weights(snapshot: Snapshot, look: Look) -> Wanted:
+    """The files with weights, each as long as its own header says."""
     for index in (name for name in INDEXES if name in snapshot.files):
         content = forms.json_of(look, snapshot.path_of(index))
         shards = content.get("weight_map") if isinstance(content, dict) else None
         if not isinstance(shards, dict):
             return Wanted({index: Need("rank 0")}, doubt=f"{index} cannot be read, so its shards are not known")
-        return Wanted({index: Need("rank 0"), **{str(name): Need("rank 0", at_least=8) for name in shards.values()}})
+        told = _sized(snapshot, look, sorted({str(name) for name in shards.values()}))
+        return replace(told, files={index: Need("rank 0"), **told.files})
     there = [name for name in WEIGHTS if name in snapshot.files]
     if there or any(deepspeed.FOLDER.match(path) for path in snapshot.paths()):
-        return Wanted({name: Need("rank 0", at_least=8) for name in there})
+        return _sized(snapshot, look, there)
     return Wanted({WEIGHTS[0]: Need("rank 0")})
+
+
+def _sized(snapshot: Snapshot, look: Look, paths: Sequence[str]) -> Wanted:
+    files, late = {}, ""
+    for path in paths:
+        files[path] = Need("rank 0", at_least=8)
+        if not path.endswith(".safetensors"):
+            continue
+        try:
+            with look(snapshot.path_of(path)) as file:
+                files[path] = Need("rank 0", size=safe.size(file))
+        except safe.SafeError as err:
+            late = late or f"{path} (rank 0) {err}"
+        except OSError:
+            pass  # not within reach: that it is there must do
+    return Wanted(files, late=late)
 
 
 def _below(snapshot: Snapshot, look: Look, scene: Scene) -> list[Wanted]:

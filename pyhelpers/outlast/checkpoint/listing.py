@@ -69,8 +69,8 @@ class Snapshot:
 def scan(folder: Path, top: str = "") -> tuple[File, ...]:
     """All files below the folder, by path; links are named and not followed, what vanishes meanwhile is left out.
 
-    Folders in it without a number in their name are no checkpoints and not looked into: somebody's home may be large.
-    With `top` nothing is but that one entry, and plain files beside it (`latest`, a tracker).
+    So are pipes and the like. Folders in it without a number in their name are no checkpoints and not looked into:
+    somebody's home may be large. With `top` nothing is but that one entry, and plain files beside it (`latest`, say).
     Raises: OSError: the folder itself can't be read.
     """
     if top:
@@ -100,7 +100,7 @@ def _below(folder: Path, prefix: str, names: list[str]) -> Iterator[File]:
             status = path.lstat()
             if stat.S_ISDIR(status.st_mode):
                 yield from _below(path, f"{prefix}{name}/", os.listdir(path))
-            else:
+            elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
                 yield File(prefix + name, status.st_size, status.st_mtime, stat.S_ISLNK(status.st_mode))
         except FileNotFoundError:
             continue

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from outlast.checkpoint import plain
+
 VERSION = 2
 NAME = "MANIFEST.json"
 LARGEST = 1 << 29  # bytes; a file takes some 100
@@ -72,8 +74,11 @@ def read(checkpoint: Path) -> Manifest:
 
     Raises: ManifestError: torn, or it contradicts itself; FileNotFoundError: it has none; OSError.
     """
-    with paper(checkpoint).open("rb") as file:
-        content = file.read(LARGEST + 1)
+    try:
+        with plain.opened(paper(checkpoint)) as file:
+            content = file.read(LARGEST + 1)
+    except plain.NotPlainError as err:
+        raise ManifestError(str(err.strerror)) from err
     if len(content) > LARGEST:
         raise ManifestError(f"more than {LARGEST} bytes")
     return parse(content.decode(errors="surrogateescape"))
@@ -155,7 +160,7 @@ def publish(checkpoint: Path, manifest: Manifest) -> None:
     """
     target = paper(checkpoint)
     for path in [*checkpoint.rglob("*"), checkpoint]:
-        if not path.is_symlink():
+        if plain.is_plain(path) or (path.is_dir() and not path.is_symlink()):
             _sync(path)
     new = target.with_name(f"{target.name}.new")
     with new.open("w", encoding="utf-8") as file:
@@ -175,7 +180,7 @@ def _sync(path: Path) -> None:
 
 
 def files(checkpoint: Path) -> Iterator[tuple[str, int]]:
-    """The files of a checkpoint as a manifest lists them, and their bytes; links are none of them.
+    """The files of a checkpoint as a manifest lists them, and their bytes; links, pipes and such are none of them.
 
     Raises: OSError.
     """
@@ -185,7 +190,7 @@ def files(checkpoint: Path) -> Iterator[tuple[str, int]]:
     for folder, _, names in os.walk(checkpoint, onerror=_raise):
         for name in names:
             path = Path(folder) / name
-            if name not in (NAME, f"{NAME}.new") and not path.is_symlink():
+            if name not in (NAME, f"{NAME}.new") and plain.is_plain(path):
                 yield str(path.relative_to(checkpoint)), path.stat().st_size
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from outlast import ledger
-from outlast.checkpoint import flags, known, manifest, verify
+from outlast.checkpoint import flags, known, manifest, plain, verify
 from outlast.checkpoint.format import Scene, Verdict
 from outlast.checkpoint.listing import scan, snapshots
 from outlast.checkpoint.manifest import Manifest, ManifestError
@@ -87,7 +87,7 @@ def look_into(folder: Path) -> Callable[[str], BinaryIO]:
     """Opens files of the folder."""
 
     def look(path: str) -> BinaryIO:
-        return (folder / path).open("rb")
+        return plain.opened(folder / path)
 
     return look
 
@@ -98,12 +98,14 @@ def _entry(shelf: Shelf, found: known.Found, scene: Scene, history: tuple[flags.
     told: Manifest | None = None
     try:
         told = manifest.read(path)
-        problems = verify.sizes(path, told)
+        problems = verify.step(told, found.step) + verify.sizes(path, told)
         state, reason = ("damaged", "; ".join(problems[:3])) if problems else ("durable", f"{len(told.list)} files")
     except FileNotFoundError:
         state, reason = _judged(shelf, found, scene)
     except ManifestError as err:
         state, reason = "damaged", f"its manifest: {err}"
+    except OSError as err:
+        told, state, reason = None, "unknown", f"{err.filename or path} cannot be read: {err.strerror}"
     loss = told.loss if told and told.loss is not None else found.format.loss(found.snapshot, look_into(shelf.folder))
     flagged = (told.flagged if told else "") or flags.of(found.step, history)
     return Entry(found.snapshot.name, path, found.step, found, state, reason, size, loss, pin_of(path), flagged, told)
@@ -122,7 +124,8 @@ def pin_file(path: Path) -> Path:
 def pin_of(path: Path) -> str:
     """Why it is pinned; empty: it is not."""
     try:
-        return pin_file(path).read_text(encoding="utf-8", errors="replace").strip() or "no reason given"
+        with plain.opened(pin_file(path)) as file:
+            return file.read(4096).decode(errors="replace").strip() or "no reason given"
     except OSError:
         return ""
 

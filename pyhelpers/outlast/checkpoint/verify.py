@@ -57,6 +57,11 @@ def sizes(checkpoint: Path, manifest: Manifest) -> list[str]:
     return problems + [f"{path} has {there[path]} bytes, the manifest says {wanted[path]}" for path in both]
 
 
+def step(manifest: Manifest, named: int) -> list[str]:
+    """What is wrong with its step, where the checkpoint's name says another one: who resumes goes by that."""
+    return [] if manifest.step == named else [f"its manifest says step {manifest.step}, its name says {named}"]
+
+
 def _hashes(checkpoint: Path, manifest: Manifest, threads: int) -> list[str]:
     def problem(item: Item) -> str:
         if not item.hash:

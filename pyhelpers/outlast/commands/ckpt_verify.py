@@ -42,10 +42,10 @@ def checked(entry: Entry, deep: bool) -> dict[str, Any]:
         answer = "damaged" if damaged else f"unknown: it has no manifest ({entry.state}: {entry.reason})"
     else:
         report = verifying.verify(entry.path, entry.manifest)
-        told |= {"state": "damaged" if report.problems else "whole", "depth": report.depth}
-        told["problems"] = list(report.problems)
+        told["problems"] = [*verifying.step(entry.manifest, entry.step), *report.problems]
+        told |= {"state": "damaged" if told["problems"] else "whole", "depth": report.depth}
         size = f"{report.files} files, {_ckpt.size(report.bytes)}"
-        answer = "damaged" if report.problems else f"whole: {report.depth} of {size} are as its manifest says"
+        answer = "damaged" if told["problems"] else f"whole: {report.depth} of {size} are as its manifest says"
     if deep:
         answer += _deep(entry, told)
     return {**told, "answer": answer}
