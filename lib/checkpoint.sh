@@ -13,8 +13,6 @@
 #   ol_checkpoint_is_written          is the trainer writing one right now? 0 yes
 #   ol_checkpoint_is_in_parts         do several nodes hold parts of one, each on its own disk? 0 yes
 #   ol_checkpoint_keep STEP PATH      make one durable: 0 done, 1 could not, 3 the run is not ours any more
-#   ol_checkpoint_prune               take durable ones away that need not be kept; they are gone after a time of grace
-#   ol_checkpoint_empty               remove those that wait for its end: the run is finished
 #   ol_checkpoint_durable             print `STEP PATH` of the newest whole durable checkpoint; 1 none; 2 no answer
 #   ol_checkpoint_marked_count        print how many durable ones there are
 #   ol_checkpoint_quarantine PATH WHY take a durable one out of use
@@ -27,10 +25,10 @@
 # Files    OUTLAST_STATE/ranks     `running`, or `ended EPOCH CODE`; written by lib/attempt.sh and lib/watch.sh
 #          OUTLAST_STATE/attempt   `NUMBER HOSTS`, and the checkpoint that it resumed from; written by lib/attempt.sh
 #          OUTLAST_STATE/sources   the trainer's commit and how many files differ from it; written by lib/run.sh
-# Reads    OUTLAST_CKPT_DIR OUTLAST_CKPT_PREFIX OUTLAST_CKPT_COMPLETE OUTLAST_CKPT_QUIET_S OUTLAST_CKPT_KEEP
-#          OUTLAST_CKPT_KEEP_BEST OUTLAST_CKPT_KEEP_EVERY OUTLAST_CKPT_GRACE_S OUTLAST_STORAGE OUTLAST_SHARDED OUTLAST_NODES OUTLAST_RUN_DIR OUTLAST_JOB_ID OUTLAST_GENERATION
-#          OUTLAST_RANKS_PER_NODE OUTLAST_NODE_LIST OUTLAST_VERSION
-# Needs    log, bounded, ledger, py, hook, versions, whole
+# Reads    OUTLAST_CKPT_DIR OUTLAST_CKPT_PREFIX OUTLAST_CKPT_COMPLETE OUTLAST_CKPT_QUIET_S OUTLAST_STORAGE
+#          OUTLAST_SHARDED OUTLAST_NODES OUTLAST_RUN_DIR OUTLAST_JOB_ID OUTLAST_GENERATION OUTLAST_RANKS_PER_NODE
+#          OUTLAST_NODE_LIST OUTLAST_VERSION
+# Needs    log, bounded, ledger, retention, versions, whole
 # Sourcing it defines the functions above and does nothing else.
 
 # On a node a link is ours (ol_checkpoint_arrange): it leads to a durable one, on a file system that may hang, so nobody
@@ -209,7 +207,7 @@ _ol_checkpoint_copy() { # STEP SRC ASIDE CHECKPOINTS NAME LEASE GENERATION MANIF
     mkdir "$into/.incoming-$name" && cp "$src" "$into/.incoming-$name/" || status=1
   fi
   if ((status != 0)); then
-    _ol_checkpoint_make_room "$into" # most often that is what it lacks
+    _ol_retention_make_room "$into" # most often that is what it lacks
     return 1
   fi
   sync -f "$into/.incoming-$name" || return 1
@@ -226,7 +224,7 @@ _ol_checkpoint_copy() { # STEP SRC ASIDE CHECKPOINTS NAME LEASE GENERATION MANIF
 # Run one of these functions, with those it calls, in a child.
 _ol_checkpoint_child() { # ol_bounded|ol_bounded_print SEC FUNCTION ARGS...
   local text
-  text=$(declare -f "$3" _ol_checkpoint_said _ol_checkpoint_found _ol_checkpoint_paper _ol_checkpoint_mark _ol_checkpoint_marked _ol_checkpoint_banish _ol_checkpoint_head _ol_checkpoint_make_room _ol_checkpoint_expire)
+  text=$(declare -f "$3" _ol_checkpoint_said _ol_checkpoint_found _ol_checkpoint_paper _ol_checkpoint_mark _ol_checkpoint_marked _ol_checkpoint_banish _ol_checkpoint_head _ol_retention_make_room _ol_retention_expire)
   "$1" "$2" bash -c "set -o pipefail; $text; $3 \"\$@\"" _ "${@:4}"
 }
 
@@ -253,71 +251,6 @@ ol_checkpoint_keep() {
   printf '%d\n' "$step" >"$OUTLAST_STATE/durable_step"
   ol_ledger_add checkpoint_durable step:="$step" bytes:="$bytes" seconds:="$((now_s - begun_s))"
   ol_log_info "checkpoint $step is durable ($bytes bytes in $((now_s - begun_s)) s)"
-}
-
-# Remove what a killed removal or copy has left, and print how many checkpoints there are.
-_ol_checkpoint_sweep() { # CHECKPOINTS PREFIX
-  cd "$1" && rm -rf .trash-* .incoming-* && _ol_checkpoint_marked "$2" | wc -l
-}
-
-# What waits for the end of its grace is called .removed-NAME.UNTIL.job, and its manifest, of a file, a dot more
-# (checkpoint/trash.py; what a person has removed, without .job, is left to `outlast ckpt prune`).
-# Remove all of a job's. Renamed first: nobody may have back what is half removed.
-_ol_checkpoint_make_room() { # CHECKPOINTS
-  local path
-  for path in "$1"/.removed-*.job; do
-    [[ ! -e $path ]] || mv "$path" "$1/.trash-${path##*/.removed-}"
-  done
-  rm -rf "$1"/.trash-* "$1"/..removed-*.job.MANIFEST.json
-}
-
-# Remove those of them whose time is over, and all but two.
-_ol_checkpoint_expire() { # NOW, in the folder
-  local name until count=0
-  while read -r until name; do
-    count=$((count + 1))
-    ((until <= $1 || count > 2)) || continue
-    mv "$name" ".trash-${name#.removed-}" && rm -rf ".trash-${name#.removed-}" ".$name.MANIFEST.json"
-  done < <(for name in .removed-*.job; do
-    until=${name%.job}
-    [[ ! -e $name ]] || printf '%d %s\n' "${until##*.}" "$name"
-  done | sort -rn)
-}
-
-# Only what has a manifest of ours is taken; renamed first, so that a half removed one is never offered. Two stay
-# whatever is asked for: the newest may turn out to be damaged. So does what a person has pinned (outlast ckpt pin), and
-# what Python wanted to keep when it last decided, the best one for example.
-_ol_checkpoint_thin() { # CHECKPOINTS PREFIX KEEP EVERY READING GRACE_S
-  local step name now_s aside
-  cd "$1" || return
-  printf -v now_s '%(%s)T' -1
-  _ol_checkpoint_marked "$2" | tail -n "+$((($3 > 2 ? $3 : 2) + 1))" | while read -r step name; do
-    [[ ! -e .$name.pinned ]] || continue
-    ((($4 == 0 || step % $4 > 0) && step != $5)) || continue
-    ! grep -qsxF -e "$name" .kept || continue
-    aside=.removed-$name.$((now_s + $6)).job
-    [[ ! -e .$name.MANIFEST.json ]] || mv ".$name.MANIFEST.json" ".$aside.MANIFEST.json"
-    mv "$name" "$aside"
-  done
-  _ol_checkpoint_expire "$now_s"
-}
-
-# Python knows the losses (docs/checkpoints.md, "What stays"). A file system that it waited for in vain will not answer us
-# either, and what is another job's now (3) is left alone.
-ol_checkpoint_prune() {
-  local count reading status=0
-  reading=$(ol_hook_reading)
-  count=$(_ol_checkpoint_child ol_bounded_print 600 _ol_checkpoint_sweep "$OUTLAST_RUN_DIR/checkpoints" "$OUTLAST_CKPT_PREFIX") || return
-  ((count > OUTLAST_CKPT_KEEP)) || return 0
-  ol_py_ask 600 sidecar prune "$OUTLAST_RUN_DIR" "$OUTLAST_CKPT_PREFIX" "$OUTLAST_CKPT_KEEP" "$OUTLAST_CKPT_KEEP_BEST" \
-    "$OUTLAST_CKPT_KEEP_EVERY" "$OUTLAST_CKPT_GRACE_S" "$OUTLAST_JOB_ID" "$OUTLAST_GENERATION" ${reading:+"$reading"} >/dev/null || status=$?
-  [[ $status != 0 && $status != 3 && $status != 124 ]] || return "$status"
-  _ol_checkpoint_child ol_bounded 600 _ol_checkpoint_thin "$OUTLAST_RUN_DIR/checkpoints" "$OUTLAST_CKPT_PREFIX" \
-    "$OUTLAST_CKPT_KEEP" "$OUTLAST_CKPT_KEEP_EVERY" "${reading:--1}" "$OUTLAST_CKPT_GRACE_S"
-}
-
-ol_checkpoint_empty() {
-  _ol_checkpoint_child ol_bounded 600 _ol_checkpoint_make_room "$OUTLAST_RUN_DIR/checkpoints"
 }
 
 _ol_checkpoint_banish() { # NAME WHY

@@ -19,7 +19,7 @@
 #          OUTLAST_STATE/lost              the lease is another job's
 #          OUTLAST_STATE/local_step        newest complete checkpoint where the trainer writes, with its time
 #          OUTLAST_STATE/durable_step      newest durable one that this job made
-# Needs    log, bounded, ledger, lease, checkpoint, whole, coordinator, mail, record
+# Needs    log, bounded, ledger, lease, checkpoint, retention, whole, coordinator, mail, record
 # Sourcing it defines the functions above and does nothing else.
 
 # attempt.2.log is RUN/logs/JOB.RESTART.2.log, job.log is RUN/logs/JOB.RESTART.log
@@ -106,7 +106,7 @@ ol_sidecar_round() {
     ol_checkpoint_keep "$step" "$path" || status=$?
     if ((status == 0)); then
       durable=$step
-      ol_checkpoint_prune
+      ol_retention_prune
     elif ((status == 3)); then
       : >"$OUTLAST_STATE/lost" # nothing of ours is wanted any more
       return 0

@@ -5,7 +5,7 @@
 #   ol_settle               once, after the decision. Sets OUTLAST_EXIT, the script's exit status
 #   ol_settle_unexpected    EXIT trap: an exit without a decision is the class `internal`, and still decides
 #
-# Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, nodes, py, report, hook
+# Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, retention, lease, mail, nodes, py, report, hook
 # Sourcing it defines the functions above and does nothing else.
 
 # Seconds that may still be used: until KILL when the scheduler has sent TERM, else until the allocation ends,
@@ -61,7 +61,7 @@ _ol_settle_finish() {
   ol_log_info "finished"
   ol_hook_finish "$(_ol_settle_left)"
   ol_mail_send finished "finished" "The run is finished; its last checkpoint is $OUTLAST_RUN_DIR/checkpoints/$OUTLAST_CKPT_PREFIX$durable"
-  ol_checkpoint_empty # no job comes any more that would do it later
+  ol_retention_empty # no job comes any more that would do it later
 }
 
 # Somebody may cancel the job while it drains: then its successor must go as well.

@@ -63,7 +63,7 @@ steps() { { grep '"event":"on_durable"' "$OUTLAST_STATE/events.jsonl" || true; }
   until_true test -s "$OUTLAST_STATE/hook"
   local step pid
   for step in 40 60 80; do durable "$step"; done
-  status_of ol_checkpoint_prune
+  status_of ol_retention_prune
   [ "$(find "$OUTLAST_RUN_DIR/checkpoints" -name 'checkpoint-*' -printf '%f\n' | sort | paste -sd' ')" = "checkpoint-20 checkpoint-60 checkpoint-80" ]
   read -r step pid <"$OUTLAST_STATE/hook"
   status_of ol_hook_stop

@@ -117,7 +117,7 @@ def _judged(shelf: Shelf, found: known.Found, scene: Scene) -> tuple[str, str]:
 
 
 def pin_file(path: Path) -> Path:
-    """Where it is written that a checkpoint stays; lib/checkpoint.sh looks there, too."""
+    """Where it is written that a checkpoint stays; lib/retention.sh looks there, too."""
     return path.with_name(f".{path.name}.pinned")
 
 

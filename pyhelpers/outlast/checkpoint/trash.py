@@ -1,7 +1,7 @@
 """Removal in two steps: renamed at once, so that nothing half removed is ever offered; gone after a time of grace.
 
 What waits lies beside the checkpoints, as .removed-NAME.UNTIL; where a job has put it there, with .job behind it: of
-these a few wait at most, and none when room is needed. lib/checkpoint.sh does the same.
+these a few wait at most, and none when room is needed. lib/retention.sh does the same.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Takes away the run's checkpoints that need not be kept, while its job runs, as the owner of its lease.
 
 What stays though it is not among the newest is also written into checkpoints/.kept, a name a line: where Python fails
-later, lib/checkpoint.sh removes none of these.
+later, lib/retention.sh removes none of these.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ main() {
 #   an attempt   attempt nodes leftovers pins watch stop ending verdict decide guard remedy successor settle
 #   before it    preflight nodejudge nodecheck nodegpu nodenet nodehost
 #   watchdog     hang cadence stacks suspect
-#   beside it    deadline pulse reach courier hook coordinator checkpoint whole stage bring progress lease run record versions history ledger badnodes lock
+#   beside it    deadline pulse reach courier hook coordinator checkpoint whole retention stage bring progress lease run record versions history ledger badnodes lock
 #   below them   environment shim mail report py masked bounded log scheduler/pbs
 
 # lib/main.sh - the parts of a job's story, in the order in which main tells them
@@ -280,7 +280,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, history, deadline, run, lease, badnodes
 
 # lib/settle.sh - the job's last minutes: drain, finish, report, let go
-# Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, lease, mail, nodes, py, report, hook
+# Needs    log, bounded, ledger, courier, decide, deadline, ending, checkpoint, retention, lease, mail, nodes, py, report, hook
 
 # lib/preflight.sh - before a launch: every node of this job is asked whether it is well (docs/preflight.md)
 # Needs    log, bounded, ledger, environment, lock, nodecheck, nodejudge, nodes, reach
@@ -322,7 +322,7 @@ ol_site_env() {
 # Needs    nothing
 
 # lib/courier.sh - what goes between the node and the shared file system while training runs
-# Needs    log, bounded, ledger, lease, checkpoint, whole, coordinator, mail, record
+# Needs    log, bounded, ledger, lease, checkpoint, retention, whole, coordinator, mail, record
 
 # lib/hook.sh - the user's command on every k-th durable checkpoint, and the scores that hold a run (docs/on-durable.md)
 # Needs    log, bounded, ledger, history, checkpoint, attempt, decide, mail, successor
@@ -331,10 +331,13 @@ ol_site_env() {
 # Needs    log, bounded, bring, ledger, checkpoint, environment, nodes, py
 
 # lib/checkpoint.sh - checkpoints: node-local while training, durable beside it
-# Needs    log, bounded, ledger, py, hook, versions, whole
+# Needs    log, bounded, ledger, retention, versions, whole
 
 # lib/whole.sh - is a checkpoint that lies whole on one file system complete? Its format's own judge decides
 # Needs    log, bounded, ledger, py
+
+# lib/retention.sh - which durable checkpoints stay, and what becomes of the others (docs/checkpoints.md, "What stays")
+# Needs    bounded, checkpoint, hook, py
 
 # lib/stage.sh - the chosen checkpoint, and no other, in sight of the trainer on every node
 # Needs    log, bounded, bring, ledger, mail, checkpoint, attempt, py
