@@ -1,5 +1,6 @@
 import re
 import time
+from pathlib import Path
 
 import pytest
 from conftest import event
@@ -44,6 +45,14 @@ from outlast import story
 )
 def test_line_tells_an_event_in_words(line: str, words: str) -> None:
     assert story.line(event(1, line))[10:] == words
+
+
+def test_every_event_that_a_job_writes_has_words() -> None:
+    root = Path(__file__).parents[2]
+    texts = [path.read_text() for path in [*root.glob("lib/**/*.sh"), *root.glob("pyhelpers/outlast/sidecar/*.py")]]
+    names = set(re.findall(r'(?:ol_ledger_add |say\("event", ")([a-z_]+)', "\n".join(texts)))
+    assert len(names) > 20
+    assert [name for name in sorted(names) if story.line(event(1, f"12 {name}")).endswith(f"job 12: {name}")] == []
 
 
 def test_line_starts_with_the_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
