@@ -80,6 +80,18 @@ def test_an_empty_log_is_unknown(tmp_path: Path) -> None:
     assert judged(tmp_path / "job.log", None).pattern == "unknown"
 
 
+def test_steps_that_waited_in_a_buffer_behind_a_rank_s_end_do_not_excuse_it(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    bars = "".join(f"\r {n}%|## | {n}/100 [00:02<00:05,  8.02it/s]" for n in range(56, 66))
+    log.write_text(
+        "0: {'loss': 2.5, 'grad_norm': 1.3}\n3: RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+        "3: outlast: rank 3 on frontier00002 ended with code 1 at 1796052348\n"
+        f"0: {bars}\r\n0: [rank0]: CollectiveError: Connection closed by peer [10.77.0.12]:38210\n"
+    )
+    found = judged(log)
+    assert (found.pattern, found.blame_nodes) == ("gpu_ecc", ["frontier00002"])
+
+
 def test_a_failure_that_training_went_on_after_is_over(tmp_path: Path) -> None:
     (tmp_path / "job.log").write_text(steps(1, 5) + ECC + steps(6, 5) + "IndexError: list index out of range\n")
     assert judged(tmp_path / "job.log").pattern == "python_exception"

@@ -138,8 +138,12 @@ class Case:
         return last
 
     def _went_on_until(self, file: int) -> int:
+        """Jobs log each attempt alone, so what is told behind a rank's bad end had only waited in somebody's buffer."""
         if file not in self._over:
-            self._over[file] = progress.went_on_until(self.seen.logs[file])
+            log = self.seen.logs[file]
+            ends = [one for one in self.seen.ends if one.file == file and exits.OURS in one.text]
+            bad = [one.offset for one in ends if one.how != "code" or one.code]
+            self._over[file] = progress.went_on_until(log, min(bad, default=log.offset))
         return self._over[file]
 
     def is_early(self, event: Event) -> bool:

@@ -23,6 +23,7 @@ _STATES = (
     ("Bus error", "bus"), ("Aborted", "abort"), ("Illegal instruction", "illegal"), ("Floating point", "fpe"),
     ("Hangup", "hangup"), ("Interrupt", "interrupt"),
 )  # fmt: skip
+OURS = "outlast: rank "  # how lib/shim.sh begins to say it
 _HOST = r"[A-Za-z0-9][\w.-]*"
 _SRUN = re.compile(r"srun: error: (?P<hosts>[\w.,\[\]-]+): tasks? (?P<tasks>[\d,-]+): (?P<how>.+)")
 _PALS = re.compile(

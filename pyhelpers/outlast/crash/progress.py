@@ -63,11 +63,14 @@ def _lines(window: bytes) -> bytes:
     return window.replace(b"\r", b"\n")
 
 
-def went_on_until(log: source.Log) -> int:
-    """Where the last but one of the steps is told: training went on after whatever is said before. 0 if it is not."""
+def went_on_until(log: source.Log, end: int) -> int:
+    """Where the last but one of the steps is told: training went on after whatever is said before. 0 if it is not.
+
+    Behind `end`, a place of the log, no step proves that.
+    """
     found: set[int] = set()
     same = 0
-    for start, window in _backwards(log):
+    for start, window in _backwards(log, end):
         for place, raw in reversed(_placed(window)):
             if _ANY.search(raw) and (told := step(text.clean(raw))):
                 found.add(len(found) - 1_000_000 if told.number is None else told.number)
@@ -79,14 +82,14 @@ def went_on_until(log: source.Log) -> int:
     return 0
 
 
-def _backwards(log: source.Log) -> Iterator[tuple[int, bytes]]:
-    """The log in pieces from its end, each with its place; of a compressed one what was kept."""
+def _backwards(log: source.Log, end: int) -> Iterator[tuple[int, bytes]]:
+    """The log in pieces from there back, each with its place; of a compressed one all that was kept."""
     if log.packed:
         yield log.offset - len(log.tail), _lines(log.tail)
         yield from ((offset - len(kept), _lines(kept)) for offset, kept in reversed(log.samples))
         return
-    end = log.offset
-    while end > max(log.offset - LOOK_BACK, 0):
+    stop = max(end - LOOK_BACK, 0)
+    while end > stop:
         window = _lines(log.before(end))
         start = end - len(window)
         cut = window.find(b"\n") + 1 if start else 0  # its first line may be torn
