@@ -43,6 +43,14 @@ def test_a_failure_that_a_progress_bar_goes_on_after_is_over(end: bytes, tmp_pat
     assert judged(log).pattern == "python_exception"
 
 
+def test_updates_that_a_launcher_held_back_until_the_lines_end_are_no_news(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    died = b"2: outlast: rank 2 on n2 ended with signal SEGV at 1796023072\n"
+    echo = b"0: [rank0]: demo.CollectiveError: Connection closed by peer [10.77.0.12]:51142\n"
+    log.write_bytes(died + b"0: " + bar(9) + b"\r[rank0]: Traceback (most recent call last):\n" + echo)
+    assert judged(log).pattern == "segfault"
+
+
 def test_an_error_at_the_end_of_a_progress_bar_came_late_not_at_the_start(tmp_path: Path) -> None:
     log = tmp_path / "job.log"
     log.write_bytes(bar(500) + b"\rIndexError: list index out of range\n")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from outlast.crash import source, text
+from outlast.crash import cut, source, text
 
 LOOK_BACK = 64 << 20  # bytes in which the last steps are sought
 MOST_SAME = 20_000  # lines that tell one and the same step: a line of every rank
@@ -21,6 +21,7 @@ _WORK = re.compile(
 _LOSS = re.compile(r"\bloss['\"]?\s*[:=]?\s*([\w.+-]+)", re.IGNORECASE)
 _DICT = re.compile(r"\{'(?:train_)?loss': ")
 _ANY = re.compile(rb"[Ss]tep|STEP|[Ii]ter|loss|it/s|s/it")
+_LONG = re.compile(rb"[^\n]{%d,}" % cut.LINE)  # no launcher holds back so much
 _RESUMED = re.compile(rb"(?i)resum\w+|load\w* (?:the )?checkpoint|loaded checkpoint|from step")
 
 
@@ -53,14 +54,19 @@ def steps(window: bytes) -> list[Step]:
     """The steps in some bytes of a log, in order."""
     found = []
     for raw in _lines(window).split(b"\n"):
-        if _ANY.search(raw[:4096]) and (told := step(text.clean(raw[:4096] if len(raw) > 8192 else raw))):
-            found.append(told)
+        short = raw if len(raw) <= 8192 else raw[-4096:] if b"\r" in raw else raw[:4096]
+        if _ANY.search(short):
+            found += [told for part in text.segments(short)[-1:] if (told := step(part))]
     return found
 
 
 def _lines(window: bytes) -> bytes:
-    """Each update of a progress bar as a line of its own, where it stands."""
-    return window.replace(b"\r", b"\n")
+    """The window with each update of a long line as a line of its own, where it stands.
+
+    Of a shorter line only what stands there at its end counts: launchers that label lines hold them back until then, so
+    that its updates may be older than the lines before it.
+    """
+    return _LONG.sub(lambda line: line[0].replace(b"\r", b"\n"), window)
 
 
 def went_on_until(log: source.Log, end: int) -> int:
@@ -72,7 +78,8 @@ def went_on_until(log: source.Log, end: int) -> int:
     same = 0
     for start, window in _backwards(log, end):
         for place, raw in reversed(_placed(window)):
-            if _ANY.search(raw) and (told := step(text.clean(raw))):
+            told = step(text.segments(raw)[-1]) if _ANY.search(raw) and text.segments(raw) else None
+            if told:
                 found.add(len(found) - 1_000_000 if told.number is None else told.number)
                 if len(found) == 2:
                     return start + place
@@ -92,9 +99,9 @@ def _backwards(log: source.Log, end: int) -> Iterator[tuple[int, bytes]]:
     while end > stop:
         window = _lines(log.before(end))
         start = end - len(window)
-        cut = window.find(b"\n") + 1 if start else 0  # its first line may be torn
-        yield start + cut, window[cut:]
-        end = start + cut if 0 < cut < len(window) else start
+        torn = window.find(b"\n") + 1 if start else 0  # its first line may be
+        yield start + torn, window[torn:]
+        end = start + torn if 0 < torn < len(window) else start
 
 
 def _placed(window: bytes) -> list[tuple[int, bytes]]:
