@@ -11,6 +11,7 @@ from pathlib import Path
 from outlast.refused import Refused
 
 LIMIT_S = 180
+LAST = "job_left_s"  # the last line of the facts, as lib/record.sh writes them
 MANY = ("not", "guard", "note")
 
 
@@ -56,8 +57,9 @@ def find(typed: Path) -> Path:
 def decide(record: Path, root: Path, package: Path) -> Decision:
     """What follows of a record. `root` is the tree with lib/, `package` where this package lies.
 
-    Raises: RecordError: the functions do not come to an end.
+    Raises: RecordError: the record is cut short, or the functions do not come to an end.
     """
+    _check(record)
     program = 'set -uo pipefail; for f in "$1"/lib/*.sh; do [[ $f == */env.sh ]] || source "$f"; done; ol_classify "$2"'
     with tempfile.TemporaryDirectory(prefix="outlast-classify-") as state:
         env = {**os.environ, "OUTLAST_STATE": state, "OUTLAST_PYTHON": sys.executable, "PYTHONPATH": str(package)}
@@ -85,6 +87,16 @@ def decide(record: Path, root: Path, package: Path) -> Decision:
         said = done.stderr.strip().splitlines()
         raise RecordError(f"{record}: no decision comes of it{f' ({said[-1]})' if said else ''}")
     return Decision(record, told, many, _ended(record))
+
+
+def _check(record: Path) -> None:
+    """Nothing, if the facts are whole: without them everything counts as 0, and some decision follows of that, too."""
+    facts = (record / "facts").read_text(errors="replace")
+    if not facts.endswith("\n") or LAST not in {line.partition("=")[0] for line in facts.splitlines()}:
+        raise RecordError(
+            f"{record}/facts is cut short ({len(facts)} characters, no {LAST}): nothing can be decided from it; name "
+            "another record"
+        )
 
 
 def _ended(record: Path) -> dict[str, object]:

@@ -146,6 +146,17 @@ def test_where_no_record_is_that_is_said(tmp_path: Path, capsys: pytest.CaptureF
     assert "no record of an ending in it" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("left", [0, 10, 600])
+def test_facts_that_are_cut_short_decide_nothing(left: int, segv: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = (segv / "facts").read_bytes()
+    assert len(whole) > left
+    (segv / "facts").write_bytes(whole[:left])
+    assert commands.main(["classify", "--job-dir", str(segv)]) == 2
+    told = capsys.readouterr()
+    assert f"{segv}/facts is cut short" in told.err
+    assert (told.out, told.err.count("\n")) == ("", 1)
+
+
 def test_the_runs_own_patterns_are_tried_again(segv: Path, tmp_path: Path) -> None:
     record = shutil.copytree(segv, tmp_path / "run/records/7.0.1")
     (tmp_path / "run/patterns.toml").write_text(OWN_PATTERNS.replace("TokenizerServerError", "Segmentation fault"))

@@ -71,8 +71,10 @@ def test_what_cannot_be_read_is_said_in_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("job.log").write_text("")
-    assert commands.main(["crash", *words]) != 0
-    assert said in capsys.readouterr().err
+    assert commands.main(["crash", *words]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
 
 
 def test_an_empty_log_is_unknown(tmp_path: Path) -> None:
@@ -197,6 +199,22 @@ def test_follow_begins_anew_when_the_log_was_cut(tmp_path: Path) -> None:
     log.write_text(ECC)
     found = next(told)
     assert found and (found.pattern, found.evidence[0].line) == ("gpu_ecc", 1)
+
+
+@pytest.mark.parametrize("new", [steps(1, 1), steps(1, 50), "[rank3]: IndexError: list index out of range\n" * 40])
+@pytest.mark.parametrize("moved", [False, True])
+def test_follow_forgets_what_a_log_said_before_it_was_written_anew(new: str, moved: bool, tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(steps(7, 3) + ECC)
+    told = analyse.growing([log], names.Layout(), BOOK, "slurm")
+    first = next(told)
+    assert first and first.pattern == "gpu_ecc"
+    if moved:
+        log.rename(tmp_path / "old.log")
+    log.write_text(new)
+    found = next(told)
+    assert found and found.pattern == ("python_exception" if "Index" in new else "running")
+    assert next(told) is None
 
 
 def test_no_secret_of_a_log_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

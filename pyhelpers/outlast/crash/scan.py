@@ -104,10 +104,23 @@ class Scanner:
                 self._line(self._files[number], found)
             return count
         for number, log in enumerate(self.seen.logs):
+            if growing and source.begins_anew(log):
+                self._forget(number)
+                count += 1
             for found in source.lines(log, self.words, growing):
                 count += 1
                 self._line(self._files[number], found)
         return count
+
+    def _forget(self, number: int) -> None:
+        """The file is another one now: what the old one said is over."""
+        seen = self.seen
+        seen.events = [event for event in seen.events if event.file != number]
+        seen.ends = [ended for ended in seen.ends if ended.file != number]
+        seen.teardown = [place for place in seen.teardown if place[0] != number]
+        seen.restarts.pop(number, None)
+        self._first = {key: event for key, event in self._first.items() if event.file != number}
+        self._files[number] = _File(number)
 
     def _line(self, file: "_File", found: cut.Found) -> None:
         before = None

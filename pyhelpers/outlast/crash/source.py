@@ -23,6 +23,7 @@ CHUNK = 1 << 20
 GREP_MEMORY = 96 << 20  # address space: a line that grep cannot hold goes the slow way
 SMALL = 1 << 17  # below this, starting grep costs more than it saves
 WINDOW = 1 << 18
+MARK = 512  # bytes by which a log is known again
 PIECE = 4 << 20  # of a line, for a grep that is fed
 BATCH = 400  # files for one grep
 MAGIC = {b"\x1f\x8b": ("gzip", "-dcq"), b"\x28\xb5": ("zstd", "-dcq")}
@@ -30,6 +31,10 @@ MAGIC = {b"\x1f\x8b": ("gzip", "-dcq"), b"\x28\xb5": ("zstd", "-dcq")}
 
 class SourceError(Refused):
     """A log can't be read."""
+
+
+class ToolError(SourceError):
+    """What a log is read with is not here."""
 
     status = 1
 
@@ -45,6 +50,7 @@ class Log:
     tail: bytes = b""
     head: bytes = b""
     samples: list[tuple[int, bytes]] = field(default_factory=list)
+    mark: tuple[int, bytes] = (0, b"")  # of a log that grows: which file it is, and how it begins
 
     def window(self, start: int, size: int = WINDOW) -> bytes:
         """Bytes from `start` on; of a compressed log only what was kept of its start and end."""
@@ -92,8 +98,6 @@ def lines(log: Log, words: list[str], whole_lines: bool = False) -> Iterator[Fou
         yield from _packed(log, words)
         return
     size = log.path.stat().st_size
-    if size < log.offset:  # cut: it is another log now
-        log.offset = log.lines = 0
     end = _last_line_end(log, size) if whole_lines else size
     if whole_lines and end == log.offset:
         return
@@ -106,6 +110,26 @@ def lines(log: Log, words: list[str], whole_lines: bool = False) -> Iterator[Fou
             yield one
     if whole_lines:
         log.offset, log.lines = end, _line_feeds(log.path, end)
+
+
+def begins_anew(log: Log) -> bool:
+    """Is a growing log another one than at the last call: cut, written anew, or new in its place? It is unread then.
+
+    Raises: SourceError: it is gone.
+    """
+    if log.packed:
+        return False
+    try:
+        with log.path.open("rb") as file:
+            stat, head = os.fstat(file.fileno()), file.read(MARK)
+    except OSError as err:
+        raise SourceError(f"{log.path}: {err.strerror}") from err
+    inode, before = log.mark
+    log.mark = stat.st_ino, head
+    if stat.st_size >= log.offset and (not before or (inode == stat.st_ino and head.startswith(before))):
+        return False
+    log.offset = log.lines = 0
+    return True
 
 
 def _last_line_end(log: Log, size: int) -> int:
@@ -235,9 +259,9 @@ def _packed(log: Log, words: list[str]) -> Iterator[Found]:
         try:
             unpack = subprocess.Popen(log.packed, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         except OSError as err:
-            raise SourceError(f"{log.path} needs {log.packed[0]} to be read") from err
+            raise ToolError(f"{log.path} needs {log.packed[0]} to be read") from err
     if not has_grep():
-        raise SourceError(f"{log.path}: grep is needed to read a compressed log")
+        raise ToolError(f"{log.path}: grep is needed to read a compressed log")
     assert unpack.stdout
     yield from _fed(log, words, unpack.stdout)
     unpack.wait()
