@@ -12,7 +12,7 @@ import pytest
 from conftest import Fake
 from receivers import post, web
 
-from outlast import commands
+from outlast import commands, places
 from outlast.notice import background
 from outlast.notice.outbox import Outbox, waiting
 from outlast.rundir import RunDir
@@ -276,6 +276,34 @@ def test_what_goes_wrong_then_is_in_last_error_and_status_says_it(
     until_true(lambda: not list((run.path / "outbox").glob("*.claimed.*")))
 
 
+def test_a_verb_for_no_run_sends_what_waits_in_the_users_runs(fake: Fake, tmp_path: Path, login_node: None) -> None:
+    run = a_run(fake, ONE, MAIL_COMMAND=f"cat >{tmp_path}/got")
+    typed = [sys.executable, ROOT / "pyhelpers", "badnodes", "list", "--file", tmp_path / "bad.txt"]
+    done = subprocess.run(typed, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1)  # that there are no bad nodes, and nothing else
+    until_true(lambda: waiting(run) == 0)
+    assert "it is stuck" in (tmp_path / "got").read_text()
+
+
+def test_the_users_runs_are_looked_for_where_their_file_says(fake: Fake, tmp_path: Path) -> None:
+    mine = tmp_path / "config.toml"
+    mine.write_text('[site.frontier]\naccount = "abc123"\n[site.polaris]\nruns_dir = "/eagle/{account}/x"\n')
+    assert places.of_own_runs(ROOT, {"OUTLAST_RUNS": "/r/", "USER": "ada"}, mine) == [
+        "/r",
+        "/lustre/orion/abc123/scratch/ada/outlast",
+        "/eagle/*/x",
+    ]
+    assert places.of_own_runs(ROOT, {}, tmp_path / "none") == []
+
+
+@pytest.mark.parametrize("verb", ["mail", "render"])
+def test_some_verbs_look_for_no_other_runs(
+    fake: Fake, login_node: None, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("started"))
+    commands.main([verb])
+
+
 @pytest.mark.parametrize("name", background.IN_A_JOB)
 def test_in_a_job_verbs_send_nothing(fake: Fake, login_node: None, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     a_run(fake, ONE, MAIL_COMMAND="exit 1")
@@ -283,10 +311,10 @@ def test_in_a_job_verbs_send_nothing(fake: Fake, login_node: None, monkeypatch: 
     started: list[object] = []
     monkeypatch.setattr(subprocess, "Popen", lambda *words, **_: started.append(words))
     assert commands.main(["summary", "r1"]) == 0
-    assert len(started) == 1
+    assert len(started) == 2
     monkeypatch.setenv(name, "7")
     assert commands.main(["summary", "r1"]) == 0
-    assert len(started) == 1
+    assert len(started) == 2
 
 
 def test_where_nothing_waits_or_the_run_is_somebody_elses_nothing_is_started(

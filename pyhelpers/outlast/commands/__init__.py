@@ -5,6 +5,7 @@ stands in VERBS, so that `outlast --help` need not import anything. A verb that 
 `main(argv)` instead.
 """
 
+import contextlib
 import difflib
 import importlib
 import os
@@ -44,6 +45,10 @@ VERBS: dict[str, str] = {
 }
 
 
+# Those that send by themselves, that only print, and that work for a job or on this machine alone.
+_SEND_NOTHING = ("mail", "render", "demo", "watch", "preflight", "sidecar", "toolcopy")
+
+
 def main(argv: list[str]) -> int:
     """Exit status of the verb `argv[0]`: 0 did it, 1 could not, 2 wrong usage, 75 try again later."""
     verb = argv[0] if argv else "--help"
@@ -75,17 +80,21 @@ def _run(verb: str, args: list[str]) -> int:
 
 
 def _send_waiting(verb: str) -> None:
-    """What jobs of the verb's runs could not send goes from here, behind its own output."""
+    """What jobs of the verb's runs, and of the user's others, could not send goes from here, behind its own output."""
     common = sys.modules.get("outlast.commands._common")
     runs = list(common.found) if common else []
-    if not runs or common is None:
+    if common:
+        common.found.clear()
+    if verb in _SEND_NOTHING:
         return
-    common.found.clear()
-    if verb != "mail":
-        from outlast.notice import background
+    from outlast import places, tree
+    from outlast.notice import background
 
-        for run in runs:
-            background.start(run, os.environ)
+    for run in runs:
+        background.start(run, os.environ)
+    with contextlib.suppress(Refused, OSError):
+        mine = places.of_own_runs(tree.root(), os.environ, places.user_file(os.environ))
+        background.start_beside(runs, mine, os.environ)
 
 
 def of_verb(verb: str, verbs: dict[str, str], argv: list[str], find: Callable[[str], Any]) -> int:

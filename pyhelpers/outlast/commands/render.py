@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from outlast import config, schema, tree
+from outlast import config, places, schema, tree
 from outlast import site as sites
 from outlast.commands import _usage
 from outlast.refused import Refused
@@ -81,7 +81,7 @@ def typed(options: argparse.Namespace) -> schema.Flat:
 
 def user_file() -> Path:
     """Where the user keeps what is personal: account, mail address."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")) / "outlast/config.toml"
+    return places.user_file(os.environ)
 
 
 def script(plan: config.Plan, root: Path) -> str:
