@@ -201,3 +201,10 @@ def test_submit_that_is_refused_with_the_bad_nodes_left_out_is_tried_without(
     assert commands.main(["resume", "r1"]) == 1
     assert ["exclude=" in line for line in fake.asked] == [True, False]
     assert "trying without the list of bad nodes" in capsys.readouterr().err
+
+
+def test_a_strike_that_is_no_number_is_wrong_usage(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = file.read_text()
+    status, _, err = typed(capsys, "add", "n5", "--reason", "hang", "--strikes", "nan")
+    assert (status, err) == (2, "outlast: --strikes nan is no number from 0.5 to 8\n")
+    assert file.read_text() == before

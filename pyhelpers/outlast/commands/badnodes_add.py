@@ -1,5 +1,6 @@
 """outlast badnodes add: a strike. Jobs call it, too (lib/badnodes.sh)."""
 
+import math
 from typing import Annotated
 
 import typer
@@ -30,6 +31,8 @@ def add(
     """Give nodes a strike."""
     path = _badnodes.file(file, run)
     names = _badnodes.hosts(hosts)
+    if not math.isfinite(strikes):  # typer's bounds let it through
+        raise _badnodes.BadNodesRefused(f"--strikes {strikes} is no number from 0.5 to 8")
     if job_nodes and not even_many and len(names) > max(2, job_nodes // 20):
         raise _badnodes.BadNodesRefused(
             f"{len(names)} of {job_nodes} nodes at once: that is the site's trouble, not theirs; if not, type --all"
