@@ -220,6 +220,15 @@ def test_a_manifest_of_another_step_is_damage(run: RunDir, capsys: pytest.Captur
     assert {row["step"]: row["state"] for row in told(capsys, "list", "r1")}[60] == "damaged"
 
 
+def test_verify_deep_says_the_same_to_people_and_to_programs(run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
+    path = run.path / "checkpoints/checkpoint-60"
+    (path / "config.json").write_text("{" * (path / "config.json").stat().st_size)
+    for says in ("sizes of 7 files", "it has no manifest"):
+        (one,) = told(capsys, "verify", "r1", 60, "--deep", status=1)
+        assert one["state"] == "damaged" and one["answer"].startswith(f"damaged: {says}")
+        (path / "MANIFEST.json").unlink(missing_ok=True)
+
+
 def test_lint_says_that_the_demo_resumes_exactly(run: RunDir, capsys: pytest.CaptureFixture[str]) -> None:
     assert told(capsys, "lint", "r1")["lacks"] == []
     (run.path / "checkpoints/checkpoint-80/optimizer.safetensors").unlink()

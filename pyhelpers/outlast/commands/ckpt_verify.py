@@ -48,6 +48,8 @@ def checked(entry: Entry, deep: bool) -> dict[str, Any]:
         answer = "damaged" if told["problems"] else f"whole: {report.depth} of {size} are as its manifest says"
     if deep:
         answer += _deep(entry, told)
+        if told["state"] == "damaged" and not answer.startswith("damaged"):
+            answer = f"damaged: {answer.partition(': ')[2]}"
     return {**told, "answer": answer}
 
 
