@@ -167,7 +167,10 @@ def test_verify_deep_finds_nan(run: RunDir, capsys: pytest.CaptureFixture[str]) 
     written(run.path / "checkpoints", 80, loss=float("nan"))
     (one,) = told(capsys, "verify", "r1", 80, "--deep", status=1)  # another size, too
     assert "model.safetensors: w has 16 NaN and 0 infinite of 16 values" in one["bad"]
-    assert one["tensors"] == 3
+    assert one["tensors"] == len(one["shapes"]) == 3
+    assert {"file": "model.safetensors", "name": "w", "dtype": "float32", "shape": [4, 4]} in one["shapes"]
+    assert ckpt("verify", "r1", 80, "--deep") == 1
+    assert "3 tensors with 48 values (48 float32)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("made", ["folder", "pipe"])

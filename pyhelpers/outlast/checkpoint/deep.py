@@ -27,6 +27,9 @@ _SAFE = {
 _ARCHIVES = (".pt", ".pth", ".bin", ".ckpt")
 
 
+MOST_SHAPES = 10_000  # the first ones; how many there are is always counted
+
+
 class FileError(ValueError):
     """A file that is not what its name says; the message says why."""
 
@@ -43,6 +46,7 @@ class Look:
     dtypes: Counter[str] = field(default_factory=Counter)  # values of each
     problems: list[str] = field(default_factory=list)
     bad: list[str] = field(default_factory=list)
+    shapes: list[tuple[str, str, str, tuple[int, ...]]] = field(default_factory=list)  # file, name, dtype, shape
 
     def take(self, file: str, name: str, dtype: str, shape: tuple[int, ...], counts: values.Counts | None) -> None:
         """Note a tensor."""
@@ -50,6 +54,8 @@ class Look:
         for side in shape:
             size *= side
         self.tensors += 1
+        if len(self.shapes) < MOST_SHAPES:
+            self.shapes.append((file, name, dtype or "unknown", shape))
         self.numbers += size
         self.dtypes[dtype or "unknown"] += size
         if counts is None:

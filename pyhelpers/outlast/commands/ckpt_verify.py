@@ -57,11 +57,12 @@ def _deep(entry: Entry, told: dict[str, Any]) -> str:
     look = opened.look(entry.path)
     told["problems"] += look.problems
     told |= {"bad": look.bad, "tensors": look.tensors, "values": look.numbers, "dtypes": dict(look.dtypes)}
+    told["shapes"] = [dict(zip(("file", "name", "dtype", "shape"), one, strict=True)) for one in look.shapes]
     told |= {"uncounted": look.uncounted, "skipped": look.skipped}
     if look.problems:
         told["state"] = "damaged"
     kinds = ", ".join(f"{count} {dtype}" for dtype, count in look.dtypes.most_common(3))
-    text = f"; opened {look.opened} files: {look.tensors} tensors ({kinds or 'no values'})"
+    text = f"; opened {look.opened} files: {look.tensors} tensors with {look.numbers} values ({kinds or 'none'})"
     text += f", {len(look.bad)} with NaN or infinite values" if look.bad else ""
     text += f", the values of {look.uncounted} could not be looked at" if look.uncounted else ""
     return text + (f"; {len(look.problems)} cannot be opened" if look.problems else "")
