@@ -195,13 +195,13 @@ _ol_badnodes_floor() { # LIMIT_S FILE JOB REASON HOST...
 # Until when they are out, for the report: an event for each day. Bash alone writes strikes without counting them.
 _ol_badnodes_note() { # WHAT_BADNODES_ADD_SAYS
   local line day
-  local -A out=()
+  local -A by_day=()
   while read -r line; do
     [[ ! $line =~ ^([A-Za-z0-9_-]+)\ is\ out\ until\ ([0-9-]{10})\  ]] ||
-      out[${BASH_REMATCH[2]}]+=${out[${BASH_REMATCH[2]}]:+ }${BASH_REMATCH[1]}
+      by_day[${BASH_REMATCH[2]}]+=${by_day[${BASH_REMATCH[2]}]:+ }${BASH_REMATCH[1]}
   done <<<"$1"
-  for day in "${!out[@]}"; do
-    ol_ledger_add struck nodes="${out[$day]}" until="$day"
+  for day in "${!by_day[@]}"; do
+    ol_ledger_add struck nodes="${by_day[$day]}" until="$day"
   done
 }
 
