@@ -15,6 +15,15 @@ LINES = {
         ("100%|##########| 500/500 [02:30<00:00,  3.33it/s]", "500"),
     ],
     "torchtitan": [("[titan] 2026-01-01 - root - INFO - step:  1  loss:  8.12345  grad_norm:  1.0", "1")],
+    "megatron": [
+        (" [2026-01-01 10:00:00] iteration       10/     500 | consumed samples:         2560 | lm loss: 1.0E+01 |", "10"),
+        (" iteration   123456/  500000 | elapsed time per iteration (ms): 812.3 |", "123456"),
+        ("saving checkpoint at iteration      20 to /x", ""),
+    ],
+    "deepspeed": [
+        ("[2026-01-01 10:00:00,123] [INFO] [logging.py:96:log_dist] [Rank 0] step=10, skipped=0, lr=[0.001]", "10"),
+        ("steps: 20 loss: 5.0123 iter time (s): 0.512 samples/sec: 62.5", "20"),
+    ],
     "lightning": [("Epoch 0:  12%|1  | 60/500 [00:09, v_num=0, global_step=60.00, train_loss_step=2.340]", "60")],
     "script": [("step 12 loss 3.4", "12"), ("Step: 7", "7"), ("step=00040", "00040")],
     "torchrun": [("step 12 loss 3.4", "12")],
@@ -49,6 +58,11 @@ PHASES = {
         ("Validation DataLoader 0:  12%|1  | 3/24 [00:09]", "Validation DataLoader 0: 50%|1  | 12/24 [00:18]"),
         "",
     ),
+    "megatron": (
+        ("Evaluating iter 1/10", "Evaluating iter 2/10"),
+        "saving checkpoint at iteration      20 to /x in torch_dist format",
+    ),
+    "deepspeed": (("evaluating", "validation over"), "Saving model checkpoint: /x/global_step20/mp_rank_00_model_states.pt"),
     "script": (("evaluating", "validation over"), "saving the checkpoint"),
     "torchrun": (("evaluating", "validation over"), "saving the checkpoint"),
 }
