@@ -133,7 +133,7 @@ _ol_sidecar_seen() {
 # When the supervisor asks, no rank writes any more: nothing has to be quiet first. What cannot be copied is
 # tried again and again, a second apart.
 _ol_sidecar_loop() { # MAIN_PID
-  local wanted
+  local wanted OL_SIDECAR_LOOPS=1
   trap '' TERM USR1
   cd / || return
   while kill -0 "$1" 2>/dev/null && [[ -d $OUTLAST_STATE ]]; do

@@ -29,6 +29,7 @@ ol_whole_only() {
 _ol_whole_is() { # STEP PATH RANKS
   local answer='' state
   state=$(_ol_whole_known "$2" "$3")
+  [[ -n $state ]] || ! _ol_whole_is_late "$3" || state=silent
   if [[ -z $state ]]; then
     answer=$(_ol_whole_ask "$2" "$3") || answer=silent
     state=${answer%%$'\t'*}
@@ -51,9 +52,14 @@ _ol_whole_known() { # PATH RANKS
   done 2>/dev/null <"$OUTLAST_STATE/judged" | tail -n 1
 }
 
+# After TERM seconds count (PBS leaves ten): the supervisor asks nobody, and the sidecar not for what ranks wrote that all ended
+# well.
+_ol_whole_is_late() { # RANKS
+  [[ -e $OUTLAST_STATE/term ]] && { [[ -z ${OL_SIDECAR_LOOPS:-} ]] || [[ $1 == ended\ *\ 0 ]]; }
+}
+
 # Print `complete|writing|torn|unknown`, a tab, and why. Before the first launch of a job its ranks are another job's, of a
-# number and an end that nobody knows. A node's own disk has the files of its own ranks. After TERM there is little time, so no
-# long wait for Python.
+# number and an end that nobody knows. A node's own disk has the files of its own ranks.
 _ol_whole_ask() { # PATH RANKS
   local writer='' ended_s=0 code=1 world=0 limit_s=${OUTLAST_SHARED_LIMIT_S:-20}
   read -r writer ended_s code <<<"$2"

@@ -98,11 +98,23 @@ sidecar judge $path checkpoint- trainer_state.json 30 gone 0 0" ]]
   [ "$(asked)" = 0 ]
 }
 
-@test "whole: after TERM there is no long wait for Python" {
+@test "whole: after TERM the supervisor asks nobody, the sidecar not for long, and not for what ended well" {
   checkpoint 20 60
-  ended 1 0
-  ol_py_ask() { echo "$1" >"$ASKED" && printf 'complete\t\n'; }
+  judge $'torn\tnever'
   : >"$OUTLAST_STATE/term"
+  ended 10 0
+  [ -n "$(complete 0)" ]
+  ended 20 137
+  [ -n "$(complete 0)" ]
+  OL_SIDECAR_LOOPS=1
+  ended 10 0
+  [ -n "$(complete 0)" ]
+  [ "$(asked)" = 0 ]
+  ended 20 137
+  [ -z "$(complete 0)" ]
+  [ "$(asked)" = 1 ]
+  ol_py_ask() { echo "$1" >"$ASKED" && printf 'complete\t\n'; }
+  ended 30 137
   complete 0 >/dev/null
   [ "$(cat "$ASKED")" = 5 ]
 }
