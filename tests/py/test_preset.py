@@ -16,7 +16,7 @@ LINES = {
     ],
     "torchtitan": [("[titan] 2026-01-01 - root - INFO - step:  1  loss:  8.12345  grad_norm:  1.0", "1")],
     "megatron": [
-        (" [2026-01-01 10:00:00] iteration       10/     500 | consumed samples:         2560 | lm loss: 1.0E+01 |", "10"),
+        (" [2026-01-01 10:00:00] iteration       10/     500 | consumed samples:         2560 |", "10"),
         (" iteration   123456/  500000 | elapsed time per iteration (ms): 812.3 |", "123456"),
         ("saving checkpoint at iteration      20 to /x", ""),
     ],
@@ -62,7 +62,7 @@ PHASES = {
         ("Evaluating iter 1/10", "Evaluating iter 2/10"),
         "saving checkpoint at iteration      20 to /x in torch_dist format",
     ),
-    "deepspeed": (("evaluating", "validation over"), "Saving model checkpoint: /x/global_step20/mp_rank_00_model_states.pt"),
+    "deepspeed": (("evaluating", "validation over"), "Saving model checkpoint: /x/global_step20/mp_rank_00.pt"),
     "script": (("evaluating", "validation over"), "saving the checkpoint"),
     "torchrun": (("evaluating", "validation over"), "saving the checkpoint"),
 }
