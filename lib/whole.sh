@@ -11,6 +11,7 @@
 #          OUTLAST_STATE/torn.STEP   the ledger has been told
 # Reads    OUTLAST_STORAGE OUTLAST_STATE/ranks OUTLAST_STATE/attempt OUTLAST_STATE/durable_step OUTLAST_STATE/term OUTLAST_CKPT_PREFIX
 #          OUTLAST_CKPT_COMPLETE OUTLAST_CKPT_QUIET_S OUTLAST_NODES OUTLAST_RANKS_PER_NODE OUTLAST_SHARED_LIMIT_S
+#          OL_SIDECAR_LOOPS (set: it is the sidecar that asks)
 # Needs    log, bounded, ledger, py
 # Sourcing it defines the functions above and does nothing else.
 
