@@ -4,8 +4,8 @@
 
 speaks the kernel's protocol (linux/fuse.h, version 7.31) on /dev/fuse itself: no library is needed, but root is.
 CONTROL/fault says what to do, a line a fault: `OPERATION ERROR`, with an operation of OPERATIONS or `any`, and the name
-of an errno, `hang` (nothing is answered until the line is gone, and not even KILL ends who waits) or `short` (a write
-takes a part). Each fault adds a byte to CONTROL/hits. Nothing is cached, so a fault is met at once.
+of an errno, `hang` (no answer until the line is gone, and not even KILL ends who waits; other operations go on) or
+`short` (a write takes a part). Each fault adds a byte to CONTROL/hits. Nothing is cached, so a fault is met at once.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import contextlib
 import ctypes
 import errno
 import os
+import select
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -169,31 +169,48 @@ class Server:
     # ── the protocol ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def serve(self, device: int) -> None:
+        """What hangs waits here, and the others are answered meanwhile."""
+        parked: list[bytes] = []
         while True:
+            again, parked = parked, []
+            for request in again:
+                if not self.reply(device, request):
+                    parked.append(request)
+            if not select.select([device], [], [], 0.02 if parked else None)[0]:
+                continue
             try:
                 request = os.read(device, MAX_WRITE + 65536)
             except OSError as err:
                 if err.errno == errno.ENODEV:
                     return  # unmounted
-                if err.errno in (errno.EINTR, errno.ENOENT):
+                if err.errno in (errno.EINTR, errno.ENOENT, errno.EAGAIN):
                     continue
                 raise
-            _, code, unique, node = struct.unpack_from("<2I2Q", request)
-            if code in NO_ANSWER:
-                continue
-            error, answer = self.answer(code, node, request[40:])
-            with contextlib.suppress(FileNotFoundError):  # who asked was interrupted
-                os.write(device, struct.pack("<IiQ", 16 + len(answer), -error, unique) + answer)
+            if not self.reply(device, request):
+                parked.append(request)
 
-    def answer(self, code: int, node: int, body: bytes) -> tuple[int, bytes]:
+    def reply(self, device: int, request: bytes) -> bool:
+        """False: it hangs."""
+        _, code, unique, node = struct.unpack_from("<2I2Q", request)
+        if code in NO_ANSWER:
+            return True
+        answered = self.answer(code, node, request[40:])
+        if answered is None:
+            return False
+        error, answer = answered
+        with contextlib.suppress(FileNotFoundError):  # who asked was interrupted
+            os.write(device, struct.pack("<IiQ", 16 + len(answer), -error, unique) + answer)
+        return True
+
+    def answer(self, code: int, node: int, body: bytes) -> tuple[int, bytes] | None:
+        """An errno and what was asked for; None: it hangs."""
         operation = OPERATIONS.get(code, "")
         call: Callable[[int, bytes], bytes] | None = getattr(self, f"do_{operation}", None)
         if call is None:
             return errno.ENOSYS, b""
         fault = self.fault(operation) if operation not in ("init", "release", "releasedir") else ""
-        while fault == "hang":
-            time.sleep(0.02)
-            fault = self.fault(operation)
+        if fault == "hang":
+            return None
         if fault == "short":
             (size,) = struct.unpack_from("<I", body, 16)
             body = body[:16] + struct.pack("<I", max(1, size // 3)) + body[20:]

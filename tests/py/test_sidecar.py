@@ -171,6 +171,16 @@ def test_the_newest_goes_first_when_nobody_writes_any_more(one: Cluster) -> None
     assert one.events("checkpoint_durable")[0][0] == "step:=40"
 
 
+def test_one_that_keeps_failing_makes_way_for_the_next(one: Cluster) -> None:
+    (one.run / "checkpoints/.incoming-step-20.000001.1").write_text("no folder")
+    one.start()
+    one.save(20)
+    wait_for(lambda: one.events("warned"), "a word of it")
+    content = one.save(30)
+    one.wait_durable(30)
+    one.assert_holds(30, content)
+
+
 def test_a_job_that_lost_the_run_publishes_nothing(one: Cluster) -> None:
     one.start()
     one.save(20)

@@ -34,7 +34,11 @@ def incoming(run: Path, name: str = "step-20", files: dict[str, bytes] = FILES) 
 
 
 def commit(run: Path, name: str = "step-20", files: dict[str, bytes] = FILES, generation: str = "000003") -> None:
-    into = incoming(run, name, files)
+    publish_again(run, incoming(run, name, files), name, files, generation)
+
+
+def publish_again(run: Path, into: str, name: str, files: dict[str, bytes], generation: str = "000003") -> None:
+    """What was copied, as one who was started again does it."""
     hashes = {}
     for path, content in files.items():
         made = disk.new_hash("blake2b")
@@ -115,11 +119,22 @@ def test_whenever_it_dies_the_older_one_or_the_new_one_is_there_after_repair(
         calls["die"] = 0
         publish.repair(run / "checkpoints", run / "lease", "000003")
         assert verify(run / "checkpoints/step-20") == 20, f"death {die}"
+        publish_again(run, ".incoming-step-20.000003.1", "step-20", {"a": content})
+        assert verify(run / "checkpoints/step-20") == 20, f"death {die}"
+        assert (run / "checkpoints/step-20/a").read_bytes() == content
         if not died:
-            assert (run / "checkpoints/step-20/a").read_bytes() == content
             break
     assert not died
     assert die > 6
+
+
+def test_another_one_of_the_same_step_is_not_taken_for_what_was_copied(run: Path) -> None:
+    commit(run, files={"a": b"old"})
+    with pytest.raises(publish.TornError, match="not there"):
+        publish_again(run, ".incoming-step-20.000003.1", "step-20", {"a": b"new"})
+    (run / "checkpoints/step-20/MANIFEST.json").write_text("{")
+    with pytest.raises(publish.TornError, match="not there"):
+        publish_again(run, ".incoming-step-20.000003.1", "step-20", {"a": b"old"})
 
 
 def test_repair_removes_what_other_jobs_left_half_and_keeps_what_is_ours(run: Path) -> None:

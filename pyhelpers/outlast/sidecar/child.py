@@ -72,3 +72,29 @@ class Child:
         except ValueError:
             self.error, self.text = "internal", f"a child ended with status {status}"
         return True
+
+
+class Errand:
+    """One call at a time in a child, and who hears how it ended. `lost` hears of a run that is another job's now."""
+
+    def __init__(self, lost: Callable[[str], None]) -> None:
+        self._lost = lost
+        self._child: Child | None = None
+        self._end: Callable[[Child], None] = lambda child: None
+
+    @property
+    def is_out(self) -> bool:
+        """Is there a child whose end was not heard of yet?"""
+        return self._child is not None
+
+    def start(self, call: Callable[[], Any], end: Callable[[Child], None]) -> None:
+        """Begin a call; `end` gets the child, by the `look` that finds it over."""
+        self._child, self._end = Child(call), end
+
+    def look(self) -> None:
+        """Hear of its end, if that has come."""
+        if self._child is not None and self._child.is_over():
+            child, self._child = self._child, None
+            if child.error == "lost":
+                self._lost(child.text)
+            self._end(child)

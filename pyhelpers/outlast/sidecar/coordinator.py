@@ -11,14 +11,14 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from outlast.checkpoint import manifest
 from outlast.checkpoint.manifest import Item, Manifest
-from outlast.sidecar import publish, retain
-from outlast.sidecar.child import Child
+from outlast.sidecar import publish
+from outlast.sidecar.broom import Broom
+from outlast.sidecar.child import Child, Errand
 from outlast.sidecar.crew import Crew, keep_agent, start_agent
 from outlast.sidecar.judge import Rules, Verdict
 from outlast.sidecar.room import Room
@@ -57,10 +57,8 @@ class Coordinator:
         self.room = Room(self.crew, self.state, settings.memory, self._warn)
         self.passed: set[str] = set()
         self.warned: set[str] = set()
-        self.is_full = False  # the shared file system, or our share of it
-        self.child: Child | None = None
-        self.is_committing = False
-        self.child_end: Callable[[Child], None] = lambda child: None
+        self.writer = Errand(self._lost)  # publishes
+        self.broom = Broom(settings, self.state, self._lost, self._pruned)
         self.looked_s = 0.0
         self.drained = ""
         self.repaired = False
@@ -81,7 +79,8 @@ class Coordinator:
 
     def _trouble(self, kind: str, text: str) -> None:
         """What a copy fails by."""
-        self.is_full |= kind in ("ENOSPC", "EDQUOT")
+        if kind in ("ENOSPC", "EDQUOT"):
+            self.broom.full()
         self._warn(kind, text)
 
     def _seen(self, step: int) -> None:
@@ -144,7 +143,10 @@ class Coordinator:
         )
 
     def _choose(self, over: bool) -> Transfer | None:
-        """What is begun is ended, then the newest; when nobody writes any more the newest goes first, if it fits."""
+        """What is begun is ended, unless it keeps failing; then the newest.
+
+        When nobody writes any more the newest goes first, if it fits.
+        """
         ready = [transfer for transfer in self.transfers.values() if not self._is_stuck(transfer)]
         ready.sort(key=lambda transfer: transfer.step, reverse=True)
         if not ready:
@@ -154,7 +156,7 @@ class Coordinator:
             return newest
         assert self.current is not None
         if not over:
-            return self.current
+            return newest if self.current.is_failing() else self.current
         left_bytes = self.state.left_s(time.time()) * (self.throughput or 1e12)
         return self.current if newest.left_bytes() > left_bytes > self.current.left_bytes() else newest
 
@@ -178,22 +180,14 @@ class Coordinator:
         busy_s = time.time() - max(chosen.progress_s, chosen.begun_s)
         if chosen.copying and busy_s > STALL_S + chosen.bytes / max(1.0, self.throughput or 100e6):
             self._warn("stall", f"checkpoint {chosen.step}: nothing was copied for {busy_s:.0f} s")
-        if chosen.is_copied() and self.child is None and time.time() >= chosen.retry_s:
+        if chosen.is_copied() and not self.writer.is_out and time.time() >= chosen.retry_s:
             self._commit(chosen)
 
     # ── what touches the shared file system, in a child ───────────────────────────────────────────────────────────────
 
-    def _start(self, call: Callable[[], Any], end: Callable[[Child], None]) -> None:
-        self.child, self.child_end = Child(call), end
-
-    def _reap(self) -> None:
-        if self.child is None or not self.child.is_over():
-            return
-        child, self.child = self.child, None
-        if child.error == "lost":
-            say("log", "warn", f"sidecar: {child.text}")
-            self.state.write("lost", "")
-        self.child_end(child)
+    def _lost(self, text: str) -> None:
+        say("log", "warn", f"sidecar: {text}")
+        self.state.write("lost", "")
 
     def _repair(self) -> None:
         s = self.settings
@@ -204,7 +198,7 @@ class Coordinator:
                 self._warn(child.error, child.text)
                 time.sleep(0.1)
 
-        self._start(lambda: publish.repair(s.durable, s.lease, s.generation), end)
+        self.writer.start(lambda: publish.repair(s.durable, s.lease, s.generation), end)
 
     def _commit(self, transfer: Transfer) -> None:
         s = self.settings
@@ -237,11 +231,9 @@ class Coordinator:
             # Nor this by the coordinator: it may be killed before it hears of it.
             self.state.write("durable_step", f"{transfer.step}\n")
 
-        self.is_committing = True
-        self._start(call, lambda child: self._committed(transfer, child))
+        self.writer.start(call, lambda child: self._committed(transfer, child))
 
     def _committed(self, transfer: Transfer, child: Child) -> None:
-        self.is_committing = False
         if child.error == "torn":
             # Somebody removed what had been copied: nothing of it is believed any more.
             transfer.forget()
@@ -258,17 +250,7 @@ class Coordinator:
         say("log", "info", f"checkpoint {transfer.step} is durable ({transfer.bytes} bytes in {seconds:.0f} s)")
         self.transfers.pop(transfer.name, None)
         self._tidy(transfer.step)
-        run, s, reading = self._run(), self.settings, self.state.reading()
-        self._start(lambda: retain.prune(run, s.keep, s.grace_s, reading), self._pruned)
-
-    def _run(self) -> retain.Run:
-        s = self.settings
-        return retain.Run(s.run_dir, s.prefix, s.job, s.generation)
-
-    def _free(self) -> None:
-        """What waits for the end of its grace makes room."""
-        run, self.is_full = self._run(), False
-        self._start(lambda: retain.make_room(run), self._pruned)
+        self.broom.untidy()
 
     def _pruned(self, child: Child) -> None:
         if child.error:
@@ -302,7 +284,7 @@ class Coordinator:
     def tick(self, limit_s: float = 0.2) -> None:
         """Hear, look, judge, move."""
         self.crew.serve(limit_s)
-        self._reap()
+        self.writer.look()
         ranks, rules = self.state.ranks(), self._rules()
         wanted = " ".join(self.state.words("drain_wanted"))
         over = bool(wanted) and not ranks.running
@@ -311,11 +293,10 @@ class Coordinator:
             self.looked_s = now
             self.crew.look(self.room.above())
         if not self.repaired:
-            if self.child is None:
+            if not self.writer.is_out:
                 self._repair()
             return
-        if self.is_full and self.child is None:
-            self._free()
+        self.broom.look()
         is_fresh = self.survey.is_fresh(ranks)
         is_due = is_fresh and time.monotonic() >= self.judge_s
         verdicts = self._judged(ranks, rules) if is_due else []
@@ -337,8 +318,8 @@ class Coordinator:
         """Nothing is left to copy, or nothing that can still be had: what is torn is named."""
         if (self.state.folder / "lost").exists():
             self._drained(wanted)
-        if not self.crew.present() or not self.survey.is_fresh(ranks) or self.is_committing:
-            return  # (the removal of old ones may hang, and nobody waits for it)
+        if not self.crew.present() or not self.survey.is_fresh(ranks) or self.writer.is_out:
+            return
         absent, late = self.survey.absent(self._rules(), ranks)
         if absent - late:
             return  # who knows what they have

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from outlast.checkpoint import trash
+from outlast.checkpoint import manifest, trash
 from outlast.checkpoint.manifest import NAME as MANIFEST
 
 GENERATION = re.compile(r"[0-9]{6}")
@@ -67,6 +67,10 @@ def commit(
     Raises: LeaseLostError, TornError, OSError: nothing is published then, except when only the last flush failed.
     """
     top = durable / into
+    if not os.path.lexists(top):
+        if is_published(durable / name, text):
+            return
+        raise TornError(f"{into} is not there any more")
     settle_files(top, sizes)
     _sync_folders(top)
     new = top / f"{MANIFEST}.new"
@@ -78,6 +82,16 @@ def commit(
     new.rename(top / MANIFEST)
     _sync(top)
     _replace(durable, into, name)
+
+
+def is_published(checkpoint: Path, text: str) -> bool:
+    """Is it there as the manifest says? Who was killed behind its rename has not told anybody."""
+    try:
+        there, wanted = manifest.read(checkpoint), manifest.parse(text)
+    except (manifest.ManifestError, FileNotFoundError):
+        return False
+    of_launch = [(one.job, one.restart, one.attempt, one.step) for one in (there, wanted)]
+    return of_launch[0] == of_launch[1] and set(there.list) == set(wanted.list)
 
 
 def _replace(durable: Path, into: str, name: str) -> None:

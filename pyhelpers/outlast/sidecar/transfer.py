@@ -150,6 +150,10 @@ class Transfer:
         """How much that is."""
         return self._left_bytes
 
+    def is_failing(self) -> bool:
+        """Has it failed twice since anything of it was copied? Others may fare better: it may be one file of it."""
+        return self.wait_s > 2 * FIRST_WAIT_S
+
     def is_copied(self) -> bool:
         """Is nothing left?"""
         return not self._left and not self.copying
