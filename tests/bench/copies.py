@@ -1,7 +1,8 @@
 """Making a checkpoint durable, beside cp and rsync on the same files: `copies.py` prints these rows alone.
 
-OUTLAST_BENCH_GB (8; less where the disk is small) is a checkpoint's size, OUTLAST_BENCH_DIR where it is copied. Each
-method ends when its files are on their disk: the agent flushes them itself, the others are followed by `sync -f`.
+OUTLAST_BENCH_GB (8; less where the disk is small) is a checkpoint's size, OUTLAST_BENCH_DIR where it is copied,
+OUTLAST_BENCH_ROUNDS (3) how often each method does it. A method ends when its files are on their disk: the agent
+flushes them itself, the others are followed by `sync -f`.
 """
 
 import os
@@ -18,7 +19,7 @@ from pathlib import Path
 from commands import Row, row
 
 HERE = Path(__file__).resolve().parent
-ROUNDS = 3
+ROUNDS = int(os.environ.get("OUTLAST_BENCH_ROUNDS", "3"))
 COUNTS = (1, 100, 10_000)
 MANY = 100_000
 BUSY_S = 10.0
@@ -82,9 +83,8 @@ def fresh(folder: Path) -> Iterator[Path]:
         shutil.rmtree(into)
 
 
-def beside(folder: Path, size: int) -> list[Row]:
+def beside(folder: Path, size: int) -> Iterator[Row]:
     """For each number of files: the agent and each rival, in turns, medians."""
-    rows = []
     for count in COUNTS:
         source = make(folder / f"source/step-{count}", count, size)
         taken: dict[str, list[float]] = {name: [] for name in ("", *rivals())}
@@ -96,9 +96,8 @@ def beside(folder: Path, size: int) -> list[Row]:
                     taken[name].append(seconds(script, source, into))
         ours_s = statistics.median(taken.pop(""))
         what = f"copy with hashes, {size / 1e9:.1f} GB in {count:,} file{'s' if count > 1 else ''}"
-        rows += [row(what, ours_s, statistics.median(times), name) for name, times in taken.items()]
+        yield from (row(what, ours_s, statistics.median(times), name) for name, times in taken.items())
         shutil.rmtree(source)
-    return rows
 
 
 def memory(folder: Path) -> Row:
@@ -176,17 +175,19 @@ def slowdown(folder: Path, size: int) -> list[Row]:
     return rows
 
 
-def rows(folder: Path) -> list[Row]:
+def rows(folder: Path) -> Iterator[Row]:
     """All of them; `folder` is made, and empty at the end."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = float(os.environ.get("OUTLAST_BENCH_GB", "8")) * 1e9
     size = int(min(wanted, shutil.disk_usage(folder).free / 2.5))  # itself, and one copy at a time
-    many = [whole_way(folder, count) for count in (1000, 10_000, MANY)]
-    return [*beside(folder, size), memory(folder), *many, *slowdown(folder, size)]
+    yield from beside(folder, size)
+    yield memory(folder)
+    yield from (whole_way(folder, count) for count in (1000, 10_000, MANY))
+    yield from slowdown(folder, size)
 
 
 if __name__ == "__main__":
     from run import table
 
     with tempfile.TemporaryDirectory(prefix="outlast-bench-", dir=os.environ.get("OUTLAST_BENCH_DIR")) as made:
-        print(table(rows(Path(made))))
+        table(rows(Path(made)))

@@ -4,22 +4,38 @@ Prints the table of docs/benchmarks.md; takes a quiet machine and about five min
 8 GB (OUTLAST_BENCH_GB), and half an hour for the faults, which only root can cause.
 """
 
+import itertools
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import commands
 import copies
 import jobs
 import logs
+from commands import Row
 
 
-def table(rows: list[tuple[str, str, str, str]]) -> str:
-    """A Markdown table: what, ours, beside it, ratio."""
+def table(rows: Iterable[Row]) -> None:
+    """Print a Markdown table, each row when it is measured: what, ours, beside it, ratio."""
     head = ("what", "outlast", "beside it", "ratio")
-    return "\n".join("| " + " | ".join(row) + " |" for row in (head, ("---",) * 4, *rows))
+    for cells in itertools.chain((head, ("---",) * 4), rows):
+        print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def measured(root: Path) -> Iterator[Row]:
+    """All rows that need no lab."""
+    with tempfile.TemporaryDirectory(prefix="outlast-bench-") as folder:
+        yield commands.render(root)
+        yield from jobs.turns(root, Path(folder) / "turns")
+        yield from jobs.beside(root, Path(folder) / "beside")
+        yield from logs.rows(Path(folder), [0.2, 2])
+        yield logs.memory(Path(folder))
+    with tempfile.TemporaryDirectory(prefix="outlast-bench-", dir=os.environ.get("OUTLAST_BENCH_DIR")) as folder:
+        yield from copies.rows(Path(folder))
 
 
 def after_faults(root: Path) -> None:
@@ -35,14 +51,7 @@ def after_faults(root: Path) -> None:
 def main() -> None:
     """Measure everything and print the table."""
     root = Path(__file__).resolve().parents[2]
-    with tempfile.TemporaryDirectory(prefix="outlast-bench-") as folder:
-        rows = [commands.render(root)]
-        rows += jobs.turns(root, Path(folder) / "turns")
-        rows += jobs.beside(root, Path(folder) / "beside")
-        rows += [*logs.rows(Path(folder), [0.2, 2]), logs.memory(Path(folder))]
-    with tempfile.TemporaryDirectory(prefix="outlast-bench-", dir=os.environ.get("OUTLAST_BENCH_DIR")) as folder:
-        rows += copies.rows(Path(folder))
-    print(table(rows), flush=True)
+    table(measured(root))
     after_faults(root)
 
 
