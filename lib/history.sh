@@ -19,6 +19,7 @@
 #   ol_history_node_hours       how many node hours they took, whole numbers
 #   ol_history_end JOB          the class in which that job ended, or nothing
 #   ol_history_durable          the newest step that the run has made durable, or nothing
+#   ol_history_knows_durable STEP  has the event come that says so of that step? The sidecar writes the step down a moment before
 #   ol_history_since_hook       how many steps became durable since the on_durable command has run
 #   ol_history_resumed_s        when a person last said go on, UTC seconds since 1970, else 0
 #   ol_history_margin_s         the margin of the last job that was cut off at its walltime, else 0
@@ -168,6 +169,10 @@ ol_history_durable() {
     event == "resumed" { step = "" }
     event == "checkpoint_durable" { step = get("step") }
     END { if (step != "") print step }'
+}
+
+ol_history_knows_durable() {
+  grep -qsE "\"event\":\"checkpoint_durable\",\"step\":$1[,}]" "$OUTLAST_STATE/events.jsonl" "$OUTLAST_STATE/history.jsonl"
 }
 
 ol_history_since_hook() {

@@ -110,14 +110,15 @@ ol_hook_judge() {
 }
 
 _ol_hook_loop() { # MAIN_PID
-  local step seen=0 count tick=0
+  local step seen=0 count tick=0 looks=0
   trap '' TERM USR1
   cd / || return
   while kill -0 "$1" 2>/dev/null && [[ -d $OUTLAST_STATE && ! -e $OUTLAST_STATE/hook_last && ! -e $OUTLAST_STATE/lost ]]; do
     step=0
     { read -r step <"$OUTLAST_STATE/durable_step"; } 2>/dev/null
-    if ((step > seen)); then
-      seen=$step
+    # Counted before its event is there it would be one too few, and passed over. A minute is enough for that.
+    if ((step > seen)) && { ol_history_knows_durable "$step" || ((++looks > 30)); }; then
+      seen=$step looks=0
       count=$(ol_history_since_hook)
       ((count < OUTLAST_ON_DURABLE_EVERY)) || _ol_hook_run "$step" "$OUTLAST_ON_DURABLE_LIMIT_S"
     fi

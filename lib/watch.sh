@@ -7,7 +7,7 @@
 #   ol_watch_first_death     print the shim's line of the rank that died first, by time, or nothing
 #
 # Sets     OUTLAST_LAUNCH_CODE OUTLAST_RAN_S
-# Needs    log, bounded, run, ledger, stop, pulse, progress, deadline, ending, decide, courier, mail, hang
+# Needs    log, bounded, run, ledger, history, stop, pulse, progress, deadline, ending, decide, courier, mail, hang
 # Sourcing it defines the functions above and does nothing else.
 
 ol_watch_signal() {
@@ -163,7 +163,10 @@ _ol_watch_margin() {
   local step=''
   read -r step 2>/dev/null <"$OUTLAST_STATE/durable_step"
   [[ -n $step && $step != "$OUTLAST_MARGIN_STEP" ]] || return 0
-  [[ -z $OUTLAST_MARGIN_STEP ]] || ol_deadline_learn
+  if [[ -n $OUTLAST_MARGIN_STEP ]]; then
+    ol_history_knows_durable "$step" || return 0
+    ol_deadline_learn
+  fi
   OUTLAST_MARGIN_STEP=$step
 }
 

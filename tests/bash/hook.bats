@@ -48,6 +48,17 @@ steps() { { grep '"event":"on_durable"' "$OUTLAST_STATE/events.jsonl" || true; }
   until_true seen
 }
 
+@test "hook: a checkpoint whose event follows its number a moment later is not passed over" {
+  durable 20
+  mv "$OUTLAST_STATE/events.jsonl" "$SCHED/later"
+  OUTLAST_ON_DURABLE=(true)
+  ol_bounded_nap() { touch "$SCHED/looked" && sleep 0.5; }
+  starts
+  until_true test -e "$SCHED/looked"
+  cat "$SCHED/later" >>"$OUTLAST_STATE/events.jsonl"
+  until_true has_event on_durable
+}
+
 @test "hook: one that is too slow is ended" {
   durable 20
   OUTLAST_ON_DURABLE=(sleep 100) OUTLAST_ON_DURABLE_LIMIT_S=1

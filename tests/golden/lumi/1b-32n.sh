@@ -221,7 +221,7 @@ ol_site_env() {
 # Needs    log, bounded, ledger, attempt, py
 
 # lib/watch.sh - while the ranks run: one look a second, at node-local files only
-# Needs    log, bounded, run, ledger, stop, pulse, progress, deadline, ending, decide, courier, mail, hang
+# Needs    log, bounded, run, ledger, history, stop, pulse, progress, deadline, ending, decide, courier, mail, hang
 
 # lib/stop.sh - end the ranks, gently first
 # Needs    log, ledger, checkpoint
