@@ -107,7 +107,7 @@ DURABLE() { printf '%s' "$OUTLAST_RUN_DIR/checkpoints/checkpoint-$1"; }
   OUTLAST_COURIER_S=60
   begins
   ol_ledger_add ended class=walltime
-  status_of ol_courier_carry 10
+  status_of ol_courier_carry 100
   [ "$status" = 0 ]
   grep -q '"class":"walltime"' "$OUTLAST_RUN_DIR/events.jsonl"
 }
@@ -128,7 +128,7 @@ DURABLE() { printf '%s' "$OUTLAST_RUN_DIR/checkpoints/checkpoint-$1"; }
   OUTLAST_CKPT_QUIET_S=600 OUTLAST_SIDECAR_S=60
   begins 2>/dev/null
   checkpoint 40
-  status_of ol_sidecar_drain 10
+  status_of ol_sidecar_drain 100
   [ "$status" = 0 ]
   [ -e "$(DURABLE 40)/MANIFEST.json" ]
   [ ! -e "$OUTLAST_STATE/drain_wanted" ]
@@ -139,6 +139,7 @@ DURABLE() { printf '%s' "$OUTLAST_RUN_DIR/checkpoints/checkpoint-$1"; }
   ol_checkpoint_keep() { echo "$1" >>"$SCHED/tries" && return 1; }
   begins
   checkpoint 40
+  until_true test -s "$SCHED/tries"
   status_of ol_sidecar_drain 2
   [ "$status" = 1 ]
   (($(wc -l <"$SCHED/tries") < 8))
@@ -158,7 +159,7 @@ DURABLE() { printf '%s' "$OUTLAST_RUN_DIR/checkpoints/checkpoint-$1"; }
   ol_checkpoint_keep() { sleep 1 && return 1; }
   begins
   checkpoint 40
-  (sleep 0.3 && touch "$OUTLAST_STATE/term") &
+  (until_true test -s "$OUTLAST_STATE/drain_wanted" && touch "$OUTLAST_STATE/term") & # what is there before ends no wait
   status_of ol_sidecar_drain 30
   [ "$status" = 2 ]
   status_of ol_sidecar_drain 1
@@ -170,7 +171,7 @@ DURABLE() { printf '%s' "$OUTLAST_RUN_DIR/checkpoints/checkpoint-$1"; }
   checkpoint 40
   kill -KILL "$OUTLAST_SIDECAR_PID"
   status_of wait "$OUTLAST_SIDECAR_PID" 2>/dev/null
-  status_of ol_sidecar_drain 10 2>/dev/null
+  status_of ol_sidecar_drain 100 2>/dev/null
   ends_with_the_test "$OUTLAST_SIDECAR_PID"
   [ "$status" = 0 ]
   [ -e "$(DURABLE 40)/MANIFEST.json" ]
@@ -183,7 +184,7 @@ DURABLE() { printf '%s' "$OUTLAST_RUN_DIR/checkpoints/checkpoint-$1"; }
     until_true grep -q 'SigIgn:.*[4-7c-f][0-9a-f]\{3\}$' "/proc/$pid/status"
   done
   kill -TERM "$OUTLAST_COURIER_PID" "$OUTLAST_SIDECAR_PID"
-  status_of ol_courier_carry 10
+  status_of ol_courier_carry 100
   [ "$status" = 0 ]
 }
 

@@ -3,8 +3,8 @@
 load job
 
 ends_in() { printf '%s\n' "$(($(now) + $1))" >"$SCHED/end_time"; }
-# As the timer does when it looks at the clock once.
-about() { (($1 >= $2 - 5 && $1 <= $2)); }
+# As many seconds as it was when the test began, on a machine that may be busy.
+about() { (($1 >= $2 - 90 && $1 <= $2)); }
 answered() { (($(wc -l <"$SCHED/answers") == $1)); }
 # The timer in the background, as long as the test lives.
 timer() {
@@ -137,7 +137,7 @@ timer() {
 @test "timer: ends when the job's state is gone" {
   ends_in 3600
   status_of timer
-  rm -r "$OUTLAST_STATE"
+  mv "$OUTLAST_STATE" "$OUTLAST_STATE.gone" # at once; rm would meet what it is writing there
   status_of wait "$OUTLAST_TIMER_PID"
 }
 
