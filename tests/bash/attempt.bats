@@ -137,7 +137,7 @@ begins() {
 }
 
 @test "attempt: what the launch closes for the ranks, the site's own functions do not miss" {
-  ol_site_env() { ol_bounded 5 sleep 0.3 || exit 99; }
+  ol_site_env() { ol_bounded 60 sleep 0.3 || exit 99; }
   OUTLAST_COMMAND=(true)
   LAUNCH_CODE=0
   begins
@@ -220,9 +220,10 @@ begins() {
 }
 
 @test "attempt_prepare: a child that dies of the job's TERM before we hear of it is an interruption, not a failure" {
-  ol_job_prepare() {
-    (sleep 0.1 && : >"$OUTLAST_STATE/term") &
-    return 143
+  ol_job_prepare() { return 143; }
+  ol_bounded_nap() {
+    [[ $1 != 0.5 ]] || : >"$OUTLAST_STATE/term" # the nap behind a child's death
+    sleep "$1"
   }
   status_of ol_attempt_prepare
   [ "$status" = 2 ]

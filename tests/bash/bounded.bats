@@ -26,7 +26,7 @@ load job
 }
 
 @test "bounded: comes back although the command's children keep its output open" {
-  run -124 ol_bounded_print 1 bash -c 'echo begun; sleep 5 & sleep 60'
+  run -124 ol_bounded_print 4 bash -c 'echo begun; sleep 20 & sleep 60'
   [ "$output" = begun ]
 }
 
@@ -63,6 +63,6 @@ load job
 
 @test "shared: has the limit of OUTLAST_SHARED_LIMIT_S" {
   OUTLAST_SHARED_LIMIT_S=1 run -124 ol_shared sleep 60
-  OUTLAST_SHARED_LIMIT_S=1 run -0 ol_shared_print echo answer
+  OUTLAST_SHARED_LIMIT_S=60 run -0 ol_shared_print echo answer
   [ "$output" = answer ]
 }

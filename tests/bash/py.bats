@@ -11,20 +11,20 @@ python() {
 
 @test "py: runs the verb with the run's own copy of the helpers, and prints what it says" {
   python 'echo "$PYTHONPATH $PWD $*"'
-  run -0 ol_py 5 summary "/lake/my run"
+  run -0 ol_py 60 summary "/lake/my run"
   [ "$output" = "$OUTLAST_RUN_DIR/tool/1.0 / -m outlast summary /lake/my run" ]
 }
 
 @test "py: what fails costs one line, with its last words, and never the run" {
   python 'echo "Traceback ..." >&2; echo "KeyError: t" >&2; exit 1'
-  run -0 ol_py 5 summary
+  run -0 ol_py 60 summary
   [ "${#lines[@]}" = 1 ]
   [[ $output == *"outlast summary did not work (status 1): KeyError: t" ]]
 }
 
 @test "py: a verb can tell that no person has typed it" {
   python 'echo "$OUTLAST_JOB_ID"'
-  run -0 ol_py 5 summary
+  run -0 ol_py 60 summary
   [ "$output" = 7 ]
 }
 
@@ -36,7 +36,7 @@ python() {
 
 @test "py: a Python that is gone is a line in the log" {
   OUTLAST_PYTHON=/gone/python3
-  run -0 ol_py 5 summary
+  run -0 ol_py 60 summary
   [[ $output == *"did not work (status 127)"* ]]
 }
 
