@@ -151,15 +151,16 @@ def test_what_the_trainer_prunes_during_the_copy_is_copied_all_the_same(one: Clu
     one.settings["CKPT_MIB_PER_S"] = 20
     one.start()
     content = one.save(20, size=40_000_000)
-    wait_for(lambda: list((one.root / "h0/aside").glob("step-20.1/last.json")), "the links")
-    for path in (one.folder("h0") / "step-20").rglob("*.*"):
-        path.unlink()
+    aside = one.root / "h0/aside/step-20.1"
+    wait_for(lambda: all((aside / path).exists() for path in content), "the links")
+    for path in content:
+        (one.folder("h0") / "step-20" / path).unlink()
     one.wait_durable(20)
     one.assert_holds(20, content)
 
 
 def test_the_newest_goes_first_when_nobody_writes_any_more(one: Cluster) -> None:
-    one.settings["CKPT_MIB_PER_S"] = 20
+    one.settings["CKPT_MIB_PER_S"] = 1  # the first would take a minute
     one.start()
     one.save(20, size=60_000_000)
     incoming = one.run / "checkpoints/.incoming-step-20.000001.1"
@@ -276,8 +277,9 @@ def test_a_node_is_told_to_be_silent_until_it_is_given_up(three: Cluster) -> Non
 
 def test_a_drain_with_nothing_to_do_is_over_at_once(one: Cluster) -> None:
     one.start()
+    wait_for((one.root / "h0/agent.newest").exists, "the agent")
     one.end()
-    one.drain(10)
+    one.drain(12)  # it waits for nobody, neither for 15 s nor for a minute
 
 
 def test_one_whose_parent_died_before_it_was_awake_does_nothing(one: Cluster) -> None:

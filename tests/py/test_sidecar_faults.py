@@ -30,7 +30,8 @@ def one(tmp_path: Path, shared: Faulty) -> Iterator[Cluster]:
     cluster = Cluster(tmp_path / "job", run=shared.path / "demo")
     cluster.start()
     cluster.save(10, size=1000)
-    cluster.wait_durable(10)
+    # Not only to be seen: what comes behind its publication would meet the fault, too.
+    wait_for(lambda: cluster.events("checkpoint_durable"), "step 10 to be durable")
     yield cluster
     shared.stop()  # first, so that nobody waits for it any more
     cluster.stop()
