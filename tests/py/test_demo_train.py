@@ -1,13 +1,16 @@
 """Real ranks: processes that meet through TCP, as a launcher starts them."""
 
+import contextlib
 import json
 import os
+import random
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,9 +34,11 @@ def nobody_stays() -> Iterator[None]:
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
+    """One that the kernel gives to nobody who asks for any, before the ranks have it."""
+    while True:
+        port = random.SystemRandom().randrange(10000, 20000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def launch(folder: Path, words: str, world: int = 1, environ: dict[str, str] | None = None) -> list[Rank]:
@@ -71,11 +76,17 @@ def history(folder: Path, step: int) -> list[dict[str, float]]:
     return entries
 
 
-def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 30
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} did not come"
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def is_deaf(rank: Rank) -> bool:
+    """Does it ignore TERM?"""
+    (mask,) = re.findall(r"SigIgn:\s*(\w+)", Path(f"/proc/{rank.pid}/status").read_text())
+    return bool(int(mask, 16) >> (signal.SIGTERM - 1) & 1)
 
 
 def test_a_resumed_run_has_the_losses_of_an_uninterrupted_one_to_the_bit(tmp_path: Path) -> None:
@@ -115,6 +126,7 @@ def test_a_rank_can_stay_after_another_has_died(tmp_path: Path) -> None:
     (tmp_path / "faults.json").write_text('[{"kind": "kill", "rank": 1, "step": 3}, {"kind": "stay", "rank": 2}]')
     ranks = launch(tmp_path, "--max_steps 50", world=3)
     assert ranks[0].wait(timeout=60) == 1
+    until(lambda: is_deaf(ranks[2]))
     with pytest.raises(subprocess.TimeoutExpired):
         ranks[2].wait(timeout=1)
     ranks[2].terminate()  # deaf
@@ -145,7 +157,7 @@ def test_a_rank_killed_in_a_save_leaves_no_complete_checkpoint(tmp_path: Path) -
     order(tmp_path, kind="slow_save", seconds=60)
     (rank,) = launch(tmp_path, "--max_steps 5")
     folder = tmp_path / "checkpoints/checkpoint-5"
-    wait_for(folder / "rng_state.json")
+    until((folder / "rng_state.json").exists)
     rank.kill()
     rank.communicate()
     assert (folder / "model.safetensors").exists()
@@ -178,7 +190,7 @@ def test_the_stop_file_saves_and_ends_all_ranks_with_0(tmp_path: Path) -> None:
         world=2,
         environ={"OUTLAST_STOP_FILE": str(stop)},
     )
-    wait_for(tmp_path / "started.1")
+    until((tmp_path / "started.1").exists)
     stop.touch()
     assert 0 < stopped_at(tmp_path, ranks) < 1000
 
