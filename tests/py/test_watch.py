@@ -70,9 +70,10 @@ def test_one_that_hangs_is_ended_with_all_its_processes_and_that_is_124(tmp_path
     script = """trap '' TERM
 bash -c 'trap "" TERM; echo $$ >>pids; exec sleep 300' &
 setsid bash -c 'echo $$ >>pids; exec sleep 300' &
-echo $$ >>pids; echo started; while :; do sleep 300; done"""
+echo $$ >>pids; until [[ $(wc -l <pids) == 3 ]]; do echo; sleep 0.1; done
+echo started; while :; do sleep 300; done"""
     code, out, err = watch(tmp_path, "--idle", "2", "--grace", "1", "--", "bash", "-c", script)
-    assert (code, out) == (124, "started\n")
+    assert (code, out.strip()) == (124, "started")
     assert "hangs, try 1 of 1: no output for 2 s" in err
     assert len(pids(tmp_path / "pids")) == 3
     assert all(map(gone, pids(tmp_path / "pids")))
