@@ -269,6 +269,7 @@ def story(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Story]:
     told.job.end()
 
 
+@pytest.mark.timeout(600)  # a story takes a minute, and several on a busy machine
 @pytest.mark.parametrize("story", range(FIRST, FIRST + STORIES), indirect=True, ids=lambda seed: f"seed{seed}")
 def test_whatever_dies_nothing_whole_is_lost_and_nothing_torn_is_offered(story: Story) -> None:
     newest = 0
