@@ -41,7 +41,7 @@ ol_main_interrupted() { # WHY
   elif [[ -e $OUTLAST_STATE/stop ]]; then
     _ol_ending_is stopped "control/stop"
   elif [[ -e $OUTLAST_STATE/deadline ]]; then
-    _ol_ending_is walltime "our deadline, before a launch ($1)"
+    _ol_ending_is walltime "our deadline, before a launch${1:+ ($1)}"
   else
     _ol_ending_is storage "$1"
   fi

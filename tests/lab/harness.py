@@ -277,9 +277,14 @@ class Lab:
         return [str(e["successor"]) for e in self.events("submitted", job=job)]
 
     def successor(self, job: str, limit_s: float = 60) -> str:
-        """The one job that this one submits, as soon as it has."""
-        (successor,) = wait_for(lambda: self.successors(job), limit_s, f"a successor of job {job}")
+        """The one job that this one submits, as soon as it has: KILL may come before it has said so."""
+        found = wait_for(lambda: self.successors(job) or self._started_after(job), limit_s, f"a successor of job {job}")
+        (successor,) = found
         return successor
+
+    def _started_after(self, job: str) -> list[str]:
+        jobs = [str(e["job"]) for e in self.events("started")]
+        return [other for other in jobs[jobs.index(job) :] if other != job][:1] if job in jobs else []
 
     def durable_steps(self) -> list[int]:
         """The steps of the checkpoints in the run's folder that are complete, in order."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 from pbs_cluster import FOLDER, LIMIT_S, SCALE, TWO, Cluster, wait_for
 
@@ -90,12 +89,10 @@ def test_a_host_that_dies_is_missed_after_the_rpc_timeout(pbs: Cluster) -> None:
     job = pbs.submit("mpiexec -n 2 --ppn 1 bash -c 'echo here; sleep 600'; echo status $?\n", *TWO)
     pbs.said(job, lambda log: log.count("here") == 2)
     second = pbs.job(job)["exec_host"].split("+")[1].partition("/")[0]
-    began = time.monotonic()
     pbs.off(second)
     pbs.said(job, lambda log: "status " in log, 240 * SCALE + LIMIT_S)
     assert f"ping RPC timeout from {second}.hostmgmt2407.cm.aurora.alcf.anl.gov after 120s\n" in pbs.log(job)
     assert "status 143" in pbs.log(job)
-    assert time.monotonic() - began > 100 * SCALE
 
 
 def test_a_host_that_is_dead_already_fails_the_launch_and_is_the_child_in_the_text(pbs: Cluster) -> None:
