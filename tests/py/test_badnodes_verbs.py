@@ -3,16 +3,26 @@
 import io
 import json
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import Fake
 
 from outlast import commands
+from outlast.commands import _badnodes, _common
 
-TODAY = datetime.now(UTC).date()
+TODAY = date(2026, 11, 30)
 SINFO = "Not responding  slurm  2026-11-29T18:00:00  n[01-02]\nmaintenance  root  2026-11-29T18:00:00  n03\n"
+
+
+@pytest.fixture(autouse=True)
+def a_day_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be midnight between a test's lines, or between its file's first line and its own."""
+    noon = datetime.combine(TODAY, time(12), UTC)
+    monkeypatch.setattr(_badnodes, "today", lambda: TODAY)
+    monkeypatch.setattr(_common, "datetime", SimpleNamespace(now=lambda _: noon))
 
 
 @pytest.fixture
