@@ -141,7 +141,17 @@ _ol_settle_end() {
   ol_courier_stop
   [[ -z ${OUTLAST_TIMER_PID:-} ]] || kill -s KILL "$OUTLAST_TIMER_PID" 2>/dev/null
   _ol_settle_nodes
-  cd / && rm -rf "$OUTLAST_LOCAL" "$OUTLAST_STATE"
+  cd / && _ol_settle_clean
+}
+
+# A child of a helper that was killed may still write a file there, and then a folder is not empty when its turn comes.
+_ol_settle_clean() {
+  local try
+  for try in 1 2 3 4 5; do
+    ((try == 1)) || sleep 0.5 # not ol_bounded_nap: its pipe lay there
+    ! rm -rf "$OUTLAST_LOCAL" "$OUTLAST_STATE" 2>/dev/null || return 0
+  done
+  ol_log_warn "$OUTLAST_LOCAL stays on ${HOSTNAME:-this node}"
 }
 
 ol_settle_unexpected() {

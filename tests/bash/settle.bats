@@ -35,6 +35,20 @@ in_ledger() { grep -q "\"event\":\"$1\"" "$OUTLAST_RUN_DIR/events.jsonl"; }
   [ "$OUTLAST_EXIT" = 0 ]
 }
 
+@test "settle: the node is clean though somebody still writes there when his turn to go has come" {
+  checkpoint 40
+  rm() {
+    if [[ " $* " == *" $OUTLAST_STATE "* && ! -e $SCHED/wrote ]]; then
+      touch "$SCHED/wrote" "$OUTLAST_STATE/late"
+      return 1
+    fi
+    command rm "$@"
+  }
+  settles walltime submit
+  [ -e "$SCHED/wrote" ]
+  [ ! -e "$OUTLAST_LOCAL" ]
+}
+
 @test "settle: what the trainer wrote beside its checkpoints goes to the run's output" {
   checkpoint 40
   printf 'x' >"$OUTLAST_CKPT_DIR/final model.bin"
