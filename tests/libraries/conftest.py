@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -63,11 +64,18 @@ def torch_python() -> str:
     return subprocess.run([HERE / "setup"], check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
 
 
+def free_port() -> int:
+    """One that the kernel gives to nobody who asks for any, before the ranks have it."""
+    while True:
+        port = random.SystemRandom().randrange(10000, 20000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+
+
 @contextlib.contextmanager
 def running(python: str, writer: str, root: Path, world: int, *options: str) -> Iterator[subprocess.Popen[bytes]]:
     """The process of a writer, whose ranks each have a host of their own: root/hR. At the end it is killed."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    port = free_port()
     root.mkdir(parents=True, exist_ok=True)
     words = [python, str(HERE / "writers" / writer), str(root), str(world), *options]
     env = {**os.environ, "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
