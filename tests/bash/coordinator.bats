@@ -151,8 +151,12 @@ the agent" ]
   echo n2 >"$SCHED/down"
   ol_environment_master() { echo 10.0.0.1; }
   ol_sched_on_each() { echo "$2" >>"$SCHED/agents"; }
+  local before_s
+  before_s=$(now)
   _ol_coordinator_agents
   wait "$OL_AGENTS_PID"
+  ((OL_AGENTS_AT_S > before_s)) # later than now, whenever it is that we look again
+  OL_AGENTS_AT_S=$((OL_AGENTS_AT_S + 1000))
   _ol_coordinator_agents
   [ "$(cat "$SCHED/agents")" = n2,n3 ]
   OL_AGENTS_AT_S=0
