@@ -88,7 +88,7 @@ running() { printf 'state=running verdict=none restarts=0\n' >"$SCHED/state.$1";
     command mkdir "$@"
   }
   export -f mkdir
-  ol_run_pause() { rm -f "$FROZEN"; }
+  ol_run_pause() { rm -f "$FROZEN" && OUTLAST_SHARED_LIMIT_S=20; }
   opens
   [ "$status $OUTLAST_THEN" = "0 " ]
 }

@@ -102,6 +102,7 @@ wait_for_peers()'
   rank 5 env TORCH_NCCL_DEBUG_INFO_TEMP_FILE="$BATS_TEST_TMPDIR/flight." TORCH_NCCL_DEBUG_INFO_PIPE_FILE="$BATS_TEST_TMPDIR/flight." \
     bash -c 'read -rn 1 told <"$1"; echo "entries $told" >"${1%.pipe}"; sleep 60' _ "$BATS_TEST_TMPDIR/flight.5.pipe"
   until_true grep -qz TORCH_NCCL_DEBUG_INFO_PIPE_FILE "/proc/$PID/environ"
+  until_true waits "$PID" # for somebody at the other end of its pipe
   taken
   [ "$(cat "$OUTLAST_RUN_DIR/stacks/7.0.1/flight.5")" = 'entries 1' ]
 }
