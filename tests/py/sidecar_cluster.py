@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 GENERATION = "000001"
 
 
-def wait_for(look: Callable[[], object], what: str, limit_s: float = 30) -> None:
+def wait_for(look: Callable[[], object], what: str, limit_s: float = 80) -> None:
     """Return as soon as `look` is true; fail if it never is."""
     until = time.monotonic() + limit_s
     while not look():
@@ -154,7 +154,7 @@ class Cluster:
         """The ranks have ended."""
         (self.state / "ranks").write_text(f"ended {int(time.time())} {code}\n")
 
-    def drain(self, limit_s: float = 40) -> None:
+    def drain(self, limit_s: float = 80) -> None:
         token = f"{time.time()}"
         (self.state / "drain_wanted").write_text(token + "\n")
         done = self.state / "drain_done"
@@ -189,7 +189,7 @@ class Cluster:
         paths = (self.run / "checkpoints").glob("step-*/MANIFEST.json")
         return sorted(int(path.parent.name.removeprefix("step-")) for path in paths)
 
-    def wait_durable(self, step: int, limit_s: float = 30) -> None:
+    def wait_durable(self, step: int, limit_s: float = 80) -> None:
         wait_for(lambda: step in self.durable_steps(), f"step {step} to be durable", limit_s)
 
     def events(self, name: str) -> list[list[str]]:

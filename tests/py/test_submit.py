@@ -240,5 +240,5 @@ def test_launch_turns_ctrl_c_into_a_stop(fake: Fake, tmp_path: Path) -> None:
     assert ours.stderr is not None
     assert "Ctrl-C stops it" in ours.stderr.readline()
     os.killpg(ours.pid, signal.SIGINT)
-    assert ours.wait(timeout=20) == 7
+    assert ours.wait(timeout=100) == 7
     assert run.asked("stop") == ["Ctrl-C at the terminal that launched it"]
