@@ -224,7 +224,8 @@ df_says() { eval "df() { printf '%s\n' 'a b c d' '$1'; }; timeout() { shift 3; \
   [[ $output == *$'\tgpu_ecc\tunknown\tno answer within 5 s\t-'* ]]
   [[ $output == *$'\tgpu_count\tok\t4\t-'* ]]
   [[ ${lines[-1]} == *$'\tend\tok\t'* ]]
-  run -1 pgrep -f "tools/nvidia-smi --query-gpu=ecc"
+  is_gone() { ! pgrep -f "$OUTLAST_SYSROOT/tools/nvidia-smi --query-gpu=ecc" >/dev/null; }
+  until_true is_gone # its KILL takes a moment
 }
 
 @test "nodecheck: a child that keeps the pipe, one that leaves its process group, a check that dies and one that babbles" {
