@@ -1,3 +1,4 @@
+import time
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,37 @@ def test_a_file_that_comes_later_is_read(tmp_path: Path, monkeypatch: pytest.Mon
     for made in range(faults.READ_EVERY_STEPS + 1):
         mine.between_steps(made, made)
     assert left == [9]
+
+
+def looks_of(mine: faults.Faults, monkeypatch: pytest.MonkeyPatch, asked_at: int, gone_at: int) -> int:
+    """How often who waits looks around: it is asked for something behind one look, the file is gone behind another."""
+    looks: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == gone_at and mine.path:
+            mine.path.unlink()
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    mine.between_steps(30, 30, lambda: len(looks) >= asked_at)
+    return len(looks)
+
+
+WAIT = '{"kind": "wait", "rank": 0, "step": 30}'
+
+
+def test_who_waits_goes_on_when_the_file_no_longer_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert looks_of(written(tmp_path, WAIT), monkeypatch, asked_at=9, gone_at=2) == 2
+
+
+def test_who_waits_goes_on_when_asked_and_waits_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = written(tmp_path, WAIT)
+    assert [looks_of(mine, monkeypatch, asked_at=2, gone_at=9) for _ in range(2)] == [2, 2]
+
+
+def test_who_waits_is_as_deaf_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faults.Faults, "deaf", True)
+    assert looks_of(written(tmp_path, WAIT), monkeypatch, asked_at=2, gone_at=9) == 9
 
 
 @pytest.mark.parametrize("text", ['{"kind": "explode"}', '{"kind": "exit", "when": 3}'])

@@ -25,6 +25,9 @@ Kinds:
     exit0           leave with 0 before the target step; without `rank` the whole launch ends so, at one step
     segv, kill      a real SIGSEGV, SIGKILL
     hang            stop for `seconds` between two steps; no signal but KILL ends that, the other ranks wait for it
+    wait            stop between two steps as long as the file has this fault, `seconds` at most; whoever asks for a
+                    checkpoint or an end gets it, and without `once` it stops again behind the next step
+    stop            a real SIGSTOP
     stay            instead of exiting when a peer is lost, stop for `seconds`, deaf likewise
     ignore_signals  TERM, INT, USR1, USR2, HUP and the stop file have no effect from here on
     slow_start      sleep `seconds` before the ranks meet (`step`, `after` don't count); TERM still ends that
@@ -43,13 +46,15 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 READ_EVERY_STEPS = 5
+WAIT_LOOK_S = 0.1
 KINDS = frozenset(
-    "exit exit0 segv kill hang stay ignore_signals slow_start fresh_start slow_eval slow_save enospc nan".split()
+    "exit exit0 segv kill hang wait stop stay ignore_signals".split()
+    + "slow_start fresh_start slow_eval slow_save enospc nan".split()
 )
 IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
 
@@ -142,16 +147,20 @@ class Faults:
             return False
         return True
 
-    def between_steps(self, step: int, made: int) -> None:
-        """Suffer what happens between two steps; most of it does not return."""
+    def between_steps(self, step: int, made: int, is_asked: Callable[[], bool] = lambda: False) -> None:
+        """Suffer what happens between two steps; most of it does not return. `is_asked` ends a `wait`."""
         if made % READ_EVERY_STEPS == 0 and made:
             self.read()
         if not self.list:
             return
         if self.due("ignore_signals", step, made):
             ignore_signals()
+        if fault := self.due("wait", step, made):
+            self._wait(fault, is_asked)
         if fault := self.due("hang", step, made):
             stop_deaf(fault.seconds)
+        if self.due("stop", step, made):
+            os.kill(os.getpid(), signal.SIGSTOP)
         if self.due("segv", step, made):
             os.kill(os.getpid(), signal.SIGSEGV)
         if self.due("kill", step, made):
@@ -160,6 +169,12 @@ class Faults:
             leave(fault.code)
         if self.due("exit0", step, made):
             leave(0)
+
+    def _wait(self, fault: Fault, is_asked: Callable[[], bool]) -> None:
+        until_s = time.monotonic() + fault.seconds
+        while fault in self.list and time.monotonic() < until_s and (self.deaf or not is_asked()):
+            time.sleep(WAIT_LOOK_S)
+            self.read()
 
     def in_save(self, step: int, made: int) -> None:
         """Suffer what happens in a save, between the model and trainer_state.json.

@@ -57,6 +57,10 @@ class Asked:
     def _ask(self, flag: int) -> None:
         self.flags |= flag
 
+    def is_pending(self) -> bool:
+        """Has anything been asked since the last `take`?"""
+        return bool(self.flags) or (bool(self.stop_file) and os.path.exists(self.stop_file))
+
     def take(self) -> int:
         """What has been asked since the last call; the stop file asks for as long as it is there."""
         flags, self.flags = self.flags, 0
@@ -90,7 +94,7 @@ class Trainer:
         began = time.monotonic()
         flags = 0
         while self.run.progress.step < self.args.max_steps and not flags & STOP:
-            self.faults.between_steps(self.run.progress.step, self.made)
+            self.faults.between_steps(self.run.progress.step, self.made, self.asked.is_pending)
             flags = self.step()
             self.evaluate()
             if self.is_due(self.args.save_steps) or flags:
