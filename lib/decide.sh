@@ -285,5 +285,6 @@ ol_decide() {
   _ol_decide_note "$OUTLAST_THEN"
   [[ ! -e $OUTLAST_STATE/term ]] || ol_courier_hurry # KILL is near
   _ol_decide_act
+  [[ ! -e $OUTLAST_STATE/term ]] || ol_courier_hurry # with the words that a person types to go on
   ol_record_keep
 }

@@ -271,6 +271,15 @@ has() { # SPARES
   [ "$(cat "$SCHED/told")" = 'exclude 9 n04' ]
 }
 
+@test "decide: after TERM the ending goes out first, and then the words that a person types to go on" {
+  local order=$BATS_TEST_TMPDIR/order
+  touch "$OUTLAST_STATE/term"
+  ol_courier_hurry() { echo hurry >>"$order"; }
+  ol_log_info() { [[ $1 != "no further job"* ]] || echo words >>"$order"; }
+  decide cancelled
+  [ "$(paste -sd' ' "$order")" = "hurry words hurry" ]
+}
+
 @test "decide: after TERM it is too late to give a node up, or to launch" {
   has 1
   echo n04 >"$SCHED/down"
