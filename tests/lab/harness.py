@@ -52,6 +52,14 @@ def wait_for(look: Callable[[], Found], limit_s: float, what: str) -> Found:
         time.sleep(0.2)
 
 
+def waits(step: int = 50, once: str = "") -> Event:
+    """A fault (`Lab.faults`): training waits at that step until the test takes it away, or somebody asks for an end.
+
+    With `once`, a file in the project folder that comes into being then, only the first launch that comes there waits.
+    """
+    return {"kind": "wait", "rank": 0, "step": step, "once": once}
+
+
 @dataclass
 class Lab:
     """One cluster of Slurm's; `run` is the run that its scenario is about.
@@ -337,6 +345,10 @@ class Lab:
         new = path.with_suffix(".new")
         new.write_text(json.dumps(faults))
         new.replace(path)
+
+    def wait_for_file(self, name: str, limit_s: float = 60) -> None:
+        """A file in the project folder has come into being: a fault's marker."""
+        wait_for((self.on_disk(self.project) / name).exists, limit_s, f"the file {name}")
 
     def write(self, name: str, text: str, mode: int = 0o644) -> Path:
         """A file of alice's in her project folder."""

@@ -1,7 +1,8 @@
 """A trainer for the lab whose ranks each save a part: step-N/__RANK_0.distcp, then .metadata, as PyTorch's DCP has it.
 
 It resumes as torchtitan does, from the newest step of its own folder that has a .metadata, and reads all parts, as a
-launch with other shards would. Ranks that resume from different steps do not meet (outlast.demo.collective).
+launch with other shards would. Ranks that resume from different steps do not meet (outlast.demo.collective). What can
+happen between two steps is in outlast.demo.faults; whoever asks for an end gets it, without a save.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from outlast.demo import collective
+from outlast.demo.faults import Faults, path_from
 
 METADATA = ".metadata"
 
@@ -101,12 +103,15 @@ def main() -> None:
     args = parser.parse_args()
     place = collective.place_from(os.environ)
     step = newest(args.folder)
+    faults = Faults(path_from(os.environ), place.rank)
     group = collective.meet(place, step, 600)
     parts = load(args.folder, step, args.size) if step else 0
     if place.rank == 0:
         local = os.environ["OUTLAST_RESUME_STEP"], os.environ["OUTLAST_RESUME"]
         print(f"resumed from step {step} with {parts} parts; promised {local}", flush=True)
+    resumed = step
     while step < args.steps:
+        faults.between_steps(step, step - resumed)
         step += 1
         time.sleep(0.1)
         group.barrier()
