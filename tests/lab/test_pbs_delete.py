@@ -7,7 +7,8 @@ from harness import wait_for
 from pbs_lab import HELD, PbsLab
 from scenarios import extra
 
-LONGER = ("--set", "progress.target_step=400")
+# Nobody waits for its end: it is longer than anything here takes.
+LONGER = ("--set", "progress.target_step=6000")
 INSURED = ("--set", "successor=launch")
 SERVER = "aurora-pbs-0001.hostmgmt.cm.aurora.alcf.anl.gov"
 
@@ -82,8 +83,8 @@ def test_qdel_of_the_parent_takes_the_insurance_along(pbs_lab: PbsLab, way: str)
     assert_over(pbs_lab, job, who=WAYS[way][0])
     assert len(pbs_lab.successors(job)) == 1
     assert "outlast resume" in pbs_lab.log(job)
-    # The exit status is the script's own: no shell stands above it that dies of the TERM.
-    assert pbs_lab.job(job)["Exit_status"] == "0"
+    # No shell stands above the script that dies of the TERM (271): it is its own, or KILL's on a busy machine.
+    assert pbs_lab.job(job)["Exit_status"] in ("0", "265")
     # The parent has deleted it: it never started.
     assert pbs_lab.job(child)["substate"] == "91"
     assert "stime" not in pbs_lab.job(child)
@@ -120,10 +121,10 @@ def test_qdel_of_both_in_one_command(pbs_lab: PbsLab, first: str) -> None:
 
 
 def test_qdel_of_the_child_alone_lets_the_job_train_and_nothing_follow(pbs_lab: PbsLab) -> None:
-    longest = ("--set", "progress.target_step=2000", "--set", "deadline.train_at_most_s=45")
-    job = training(pbs_lab, *INSURED, *longest)
+    job = training(pbs_lab, *INSURED)
     child = pbs_lab.successor(job)
     delete(pbs_lab, "owner", child)
+    pbs_lab.end_in(job, 60)  # all of it is margin
     pbs_lab.wait_until_empty()
     assert pbs_lab.endings() == ["walltime"]
     assert pbs_lab.successors(job) == [child]
