@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from harness import CHECKOUT, Lab, wait_for
+from harness import CHECKOUT, Lab, wait_for, waits
 
 
 def test_a_crash_by_code_is_relaunched_in_the_same_job(lab: Lab) -> None:
@@ -88,8 +88,9 @@ def test_the_same_failure_at_the_same_step_three_times_holds_the_run(lab: Lab) -
 
 @pytest.mark.seldom
 def test_a_trainer_that_starts_at_0_instead_of_its_checkpoint_is_stopped_and_held(lab: Lab) -> None:
-    lab.faults({"kind": "exit", "rank": 1, "step": 50, "once": "crashed"}, {"kind": "fresh_start"})
-    lab.render()
+    # It takes a while until it is back at the step that it was to go on from, and saves what nobody wants.
+    lab.faults({"kind": "exit", "rank": 1, "step": 150, "once": "crashed"}, {"kind": "fresh_start"})
+    lab.render("--set", "progress.target_step=300")
     job = lab.submit()
     lab.wait_event("held", 90)
     lab.wait_until_empty()
@@ -135,11 +136,15 @@ def test_a_full_disk_on_a_node_is_storage_and_nobodys_crash(lab: Lab, kind: str)
 @pytest.mark.seldom
 def test_what_no_retry_mends_is_held_and_a_checkpoint_that_cannot_be_read_is_not_used(lab: Lab) -> None:
     """One chain: it stops, its newest checkpoint rots, it goes on from the one before; then its code is broken."""
-    lab.render("--set", "progress.target_step=300", "--set", "checkpoint.copier=plain")  # it knows no hashes
+    lab.faults(waits(30))
+    lab.render("--set", "checkpoint.copier=plain")  # it knows no hashes
     lab.submit()
-    wait_for(lambda: len(lab.durable_steps()) > 1, 90, "two durable checkpoints")
+    wait_for(lambda: lab.durable_steps() == [20], 60, "a durable checkpoint")
+    lab.faults(waits(50))
+    wait_for(lambda: lab.durable_steps() == [20, 40], 60, "two durable checkpoints")
     lab.outlast("stop", "train")
     lab.wait_until_empty()
+    lab.faults()
     newest = lab.durable_steps()[-1]
     rotten = lab.folder / f"checkpoints/checkpoint-{newest}/model.safetensors"
     with rotten.open("r+b") as file:  # its size stays, so the manifest adds up
