@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from harness import CHECKOUT, Lab
+from harness import CHECKOUT, Lab, waits
 
 # A step of the small model counts for 100, and it saves as rarely as a big one would: 50000 steps by 16 ranks would
 # take two cores half an hour.
@@ -33,7 +33,9 @@ def test_the_bytes_of_the_1b_32n_job_train_over_several_jobs_and_finish(lab: Lab
     text = lab.alice(str(CHECKOUT / "bin/render"), lab.site, job, "--account", "abc123", "--nodes", "2")
     lab.write("job.sh", text)
     lab.write("train.py", TRAINER)
-    lab.faults({"kind": "segv", "rank": 9, "step": 26000, "once": "crashed"})
+    # The first job trains until it is told to end, the second one until it has crashed, and then until a host is lost.
+    crash = {"kind": "segv", "rank": 9, "step": 26000, "once": "crashed"}
+    lab.faults(waits(15000, "one"), crash, waits(40000, "two"))
     first = lab.submit()
     assert lab.partition(first) == lab.main_queue
 
@@ -44,6 +46,7 @@ def test_the_bytes_of_the_1b_32n_job_train_over_several_jobs_and_finish(lab: Lab
     lab.wait_event("ended", 400, job=second, **{"class": "crash"})
     lab.wait_event("first_step", 180, job=second, attempt=2)
     lab.command("off", lab.host_of(second, 1))
+    lab.faults()
 
     lab.finish(600)
     lab.assert_resumed()
