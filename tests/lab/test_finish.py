@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from harness import CHECKOUT, Lab
+from harness import CHECKOUT, Lab, waits
 
 
 def test_a_run_that_fits_into_one_job_finishes(lab: Lab) -> None:
@@ -47,12 +47,12 @@ def test_variables_of_the_first_job_and_of_its_shell_are_not_in_the_second(lab: 
         "        file.writelines(f'{k}={v}\\n' for k, v in os.environ.items())\n"
         "sys.exit(main())\n",
     )
-    lab.render(
-        "--set", "deadline.train_at_most_s=15", "--set", "progress.target_step=200",
-        "--set", "env.OF_THE_JOB=kept", "--set", 'setup=["export OF_SETUP=kept", "env >shell.$OUTLAST_JOB_ID"]',
-    )  # fmt: skip
+    lab.faults(waits(once="waited"))
+    lab.render("--set", "env.OF_THE_JOB=kept", "--set", 'setup=["export OF_SETUP=kept", "env >shell.$OUTLAST_JOB_ID"]')
     first = lab.submit(env={"OF_THE_SHELL": "leak", **lab.of_another_job})
-    lab.finish()
+    lab.wait_for_file("waited")
+    lab.end_in(first, 60)  # all of it is margin
+    lab.finish(240)
     assert lab.endings()[:1] == ["walltime"]
     second = lab.successors(first)[0]
     seen = {job: variables(lab, job) for job in (first, second)}
@@ -77,7 +77,8 @@ def test_an_option_in_the_users_profile_does_not_change_the_successor(lab: Lab) 
     profile = lab.dir / "home/alice/.profile"
     profile.write_text("export SBATCH_TIMELIMIT=3\n")
     profile.chmod(0o644)
-    lab.render("--set", "deadline.train_at_most_s=15", "--set", "progress.target_step=200")
+    lab.faults(waits(once="waited"))
+    lab.render("--set", "deadline.train_at_most_s=15")
     first = lab.submit()
     second = lab.successor(first)
     assert lab.job(second)["TimeLimit"] == lab.job(first)["TimeLimit"]
