@@ -5,11 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
-from harness import Lab, wait_for
+from harness import Lab, wait_for, waits
 from scenarios import extra
-
-LONGER = ("--set", "progress.target_step=500")
-
 
 LEFT_ALONE = pytest.mark.only("slurm", "PBS leaves a job alone that has lost a sister: its own launcher is faster")
 
@@ -17,11 +14,14 @@ LEFT_ALONE = pytest.mark.only("slurm", "PBS leaves a job alone that has lost a s
 @pytest.mark.seldom
 @pytest.mark.parametrize("number", [0, pytest.param(1, marks=LEFT_ALONE)], ids=["batch-host", "worker"])
 def test_a_host_dies_and_slurm_requeues_the_job_once(lab: Lab, number: int) -> None:
-    lab.render(*LONGER)
+    lab.faults(waits())
+    # So rarely do we look for dead hosts that Slurm is always the first to see one.
+    lab.render("--set", "deadline.poll_s=60")
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
     dead = lab.host_of(job, number)
     lab.command("off", dead)
+    lab.faults()
     again = lab.wait_event("launched", lab.detected_s, job=job, restart=1)
     assert dead not in lab.hosts(again)
     assert again["step"] > 0
@@ -35,12 +35,14 @@ def test_a_host_dies_and_slurm_requeues_the_job_once(lab: Lab, number: int) -> N
 @pytest.mark.seldom
 @pytest.mark.parametrize("number", [extra(0), 1], ids=["batch-host", "worker"])
 def test_a_host_dies_and_the_insurance_goes_on_without_it(lab: Lab, number: int) -> None:
-    lab.render(*LONGER, "--set", "successor=launch")
+    lab.faults(waits())
+    lab.render("--set", "successor=launch")
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
     successor = lab.successor(job)
     dead = lab.host_of(job, number)
     lab.command("off", dead)
+    lab.faults()
     again = lab.wait_event("launched", lab.detected_s, job=successor)
     assert dead not in lab.hosts(again)
     lab.finish()
@@ -54,11 +56,13 @@ def test_a_host_dies_and_the_insurance_goes_on_without_it(lab: Lab, number: int)
 
 @pytest.mark.seldom
 def test_of_two_copies_of_a_cut_off_job_only_one_goes_on(lab: Lab) -> None:
-    lab.render(*LONGER)
+    lab.faults(waits())
+    lab.render()
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
     cut = lab.host_of(job)
     lab.command("cut", cut)
+    lab.faults()
     lab.wait_event("launched", lab.detected_s, job=job, restart=1)
     # The old script cannot hear Slurm, and its ranks on the other host are gone.
     lab.command("heal", cut)
@@ -73,6 +77,7 @@ def test_of_two_copies_of_a_cut_off_job_only_one_goes_on(lab: Lab) -> None:
 def test_a_blip_of_the_network_disturbs_nothing(lab: Lab) -> None:
     # Long enough for some questions to the scheduler, which get no answer.
     blip_s = 4.0
+    lab.miss_hosts_for(300)  # as on a real machine: a heal that is late makes it no loss
     lab.render("--set", "progress.target_step=200", "--set", "deadline.poll_s=1")
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
@@ -87,7 +92,7 @@ def test_a_blip_of_the_network_disturbs_nothing(lab: Lab) -> None:
 
 @pytest.mark.only("slurm", "a node that is marked offline keeps its job on PBS")
 def test_the_scheduler_gives_a_node_up_at_once(lab: Lab) -> None:
-    lab.render(*LONGER, "--set", "successor=launch")
+    lab.render("--set", "progress.target_step=6000", "--set", "successor=launch")
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
     down = lab.host_of(job, 1)
