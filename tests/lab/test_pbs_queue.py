@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 
 import pytest
-from harness import wait_for
+from harness import wait_for, waits
 from pbs_lab import DELAYED, HELD, PbsLab
 
-LONGER = ("--set", "progress.target_step=400")
+LONGER = ("--set", "progress.target_step=6000")
 # A routing queue, by the option that takes any queue; behind it is one that takes three nodes or more.
 ROUTED = ("--set", "reservation=prod")
 
@@ -47,12 +46,16 @@ def test_a_delayed_successor_is_in_its_execution_queue_before_its_parent_ends(pb
 
 
 def test_a_successor_has_a_place_for_its_log_even_if_somebody_took_it_away(pbs_lab: PbsLab) -> None:
-    pbs_lab.render("--set", "progress.target_step=250", "--set", "deadline.train_at_most_s=20")
+    pbs_lab.faults(waits())
+    pbs_lab.render()
     job = pbs_lab.submit()
     pbs_lab.wait_event("checkpoint_durable")
-    shutil.rmtree(pbs_lab.folder / "logs")
+    logs = pbs_lab.folder / "logs"
+    logs.rename(logs.with_name("logs.away"))  # at once: somebody is writing into it
+    pbs_lab.end_in(job, 60)  # all of it is margin
     successor = pbs_lab.successor(job)
-    pbs_lab.finish(240)
+    pbs_lab.faults()
+    pbs_lab.finish()
     assert pbs_lab.job(successor)["Exit_status"] == "0"
     pbs_lab.assert_resumed()
 

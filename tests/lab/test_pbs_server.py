@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from harness import wait_for
+from harness import wait_for, waits
 from pbs_lab import PbsLab
 
-LONGER = ("--set", "progress.target_step=400")
+# Nobody waits for its end: it is longer than anything here takes.
+LONGER = ("--set", "progress.target_step=6000")
 
 
 def restart(lab: PbsLab) -> None:
@@ -16,12 +17,15 @@ def restart(lab: PbsLab) -> None:
 
 
 def test_a_restart_of_the_server_in_mid_job_disturbs_nothing(pbs_lab: PbsLab) -> None:
-    pbs_lab.render("--set", "progress.target_step=250", "--set", "deadline.train_at_most_s=20")
+    pbs_lab.faults(waits())
+    pbs_lab.render()
     job = pbs_lab.submit()
     pbs_lab.wait_event("checkpoint_durable")
     restart(pbs_lab)
+    pbs_lab.end_in(job, 60)  # all of it is margin
     assert pbs_lab.wait_event("ended", 60, job=job)["class"] == "walltime"
-    pbs_lab.finish(240)
+    pbs_lab.faults()
+    pbs_lab.finish()
     assert pbs_lab.job(job)["Exit_status"] == "0"
     pbs_lab.assert_resumed()
 
@@ -41,9 +45,10 @@ def test_qdel_after_a_restart_is_a_cancel_though_pbs_does_not_say_so(pbs_lab: Pb
 
 
 def test_a_server_that_cannot_be_reached_holds_up_no_deadline(pbs_lab: PbsLab) -> None:
-    pbs_lab.render(*LONGER, "--set", "deadline.train_at_most_s=25")
+    pbs_lab.faults(waits(25, "trains"))
+    pbs_lab.render(*LONGER, "--set", "deadline.train_at_most_s=30")
     job = pbs_lab.submit()
-    pbs_lab.wait_event("checkpoint_durable")
+    pbs_lab.wait_for_file("trains")
     pbs_lab.command("cut", "head")  # each call of a client takes 72 s now, where it is not bounded
     ended = pbs_lab.wait_event("ended", 60, job=job)
     assert ended["class"] == "walltime"
