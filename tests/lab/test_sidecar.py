@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from harness import Lab, wait_for
+from harness import Lab, wait_for, waits
 
 
 @pytest.mark.only("slurm", "the PBS machine has no disks on its nodes")
 def test_they_are_hashed_by_python_and_by_bash_where_that_dies(lab: Lab) -> None:
-    lab.render("--set", "progress.target_step=300")
+    lab.faults(waits())
+    lab.render()
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
     host = lab.host_of(job)
@@ -26,9 +27,10 @@ def test_they_are_hashed_by_python_and_by_bash_where_that_dies(lab: Lab) -> None
         return bool(lab.events("warned"))
 
     wait_for(kill, 60, "the end of all tries")
-    lab.finish(240)
+    lab.faults()
+    lab.finish()
     assert lab.endings() == ["done"]
-    assert lab.durable_steps()[-1] == 300
+    assert lab.durable_steps()[-1] == 100
     assert "ended 5 times" in lab.events("warned")[0]["text"]
     newest = max(manifests(), key=lambda manifest: int(str(manifest["step"])))
     assert "algorithm" not in newest
