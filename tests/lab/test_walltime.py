@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import pytest
-from harness import Lab, wait_for
+from harness import Lab, wait_for, waits
 
-LONGER = ("--set", "progress.target_step=250")
+# Nobody waits for its end: it is longer than anything here takes.
+ENDLESS = ("--set", "progress.target_step=6000", "--set", "deadline.poll_s=3000")
 
 
 def test_a_chain_of_three_jobs_finishes(lab: Lab) -> None:
-    lab.render("--set", "progress.target_step=350", "--set", "deadline.train_at_most_s=20")
-    first = lab.submit()
-    lab.finish(240)
+    lab.faults(waits(30, "one"), waits(60, "two"))
+    lab.render()
+    first = job = lab.submit()
+    for trains in ("one", "two"):
+        lab.wait_for_file(trains, 120)
+        lab.end_in(job, 60)  # all of it is margin
+        job = lab.successor(job, 120)
+    lab.finish()
     *before, last = [e["job"] for e in lab.events("ended")]
-    assert len(before) >= 2
-    assert lab.endings() == [*["walltime"] * len(before), "done"]
+    assert lab.endings() == ["walltime", "walltime", "done"]
     assert [lab.successors(job) for job in before] == [[job] for job in [*before[1:], last]]
     assert lab.successors(last) == []
     lab.assert_resumed()
-    assert lab.durable_steps()[-1] == 350
+    assert lab.durable_steps()[-1] == 100
     ended = lab.events("ended", job=first)[0]
     assert "our deadline" in ended["evidence"]
     assert ended["then"] == "submit"
@@ -29,9 +34,13 @@ def test_a_trainer_that_exits_0_when_asked_is_not_taken_for_finished(lab: Lab) -
     # Without the stop file it learns of the end by TERM alone, as the shim hands it on.
     command = "env OUTLAST_STOP_FILE= python3 -u train.py --output_dir {ckpt_dir} --max_steps {target_step} "
     command += "--save_steps 20 --step_time 0.1 {resume}"
-    lab.render(*LONGER, "--set", "deadline.train_at_most_s=20", "--set", f"command={command}")
+    lab.faults(waits(once="trains"))
+    lab.render("--set", f"command={command}")
     job = lab.submit()
+    lab.wait_for_file("trains")
+    lab.end_in(job, 60)  # all of it is margin
     ended = lab.wait_event("ended", 90)
+    lab.faults()
     assert (ended["class"], ended["code"]) == ("walltime", 0)
     lab.successor(job)
     lab.finish(240)
@@ -40,12 +49,13 @@ def test_a_trainer_that_exits_0_when_asked_is_not_taken_for_finished(lab: Lab) -
 
 @pytest.mark.seldom
 def test_a_trainer_that_ignores_every_signal_is_killed_and_followed(lab: Lab) -> None:
-    lab.faults({"kind": "ignore_signals", "once": "ignored"})
-    lab.render(
-        "--set", "progress.target_step=300", "--set", "deadline.train_at_most_s=15", "--set", "deadline.stop_wait_s=6"
-    )
+    lab.faults({"kind": "ignore_signals"}, waits(once="trains"))
+    lab.render("--set", "deadline.stop_wait_s=6")
     job = lab.submit()
+    lab.wait_for_file("trains")
+    lab.end_in(job, 60)  # all of it is margin
     ended = lab.wait_event("ended", 90)
+    lab.faults()
     assert ended["class"] == "walltime"
     assert ended["code"] != 0
     lab.successor(job)
@@ -54,11 +64,13 @@ def test_a_trainer_that_ignores_every_signal_is_killed_and_followed(lab: Lab) ->
 
 
 def test_a_limit_that_is_lowered_is_noticed_before_it_comes(lab: Lab) -> None:
-    lab.render("--set", "progress.target_step=400")
+    lab.faults(waits())
+    lab.render()
     job = lab.submit(*lab.unwarned)
     lab.wait_event("checkpoint_durable")
     lab.end_in(job, 75)
     ended = lab.wait_event("ended", 45, job=job)
+    lab.faults()
     assert ended["class"] == "walltime"
     lab.successor(job)
     lab.finish()
@@ -68,11 +80,13 @@ def test_a_limit_that_is_lowered_is_noticed_before_it_comes(lab: Lab) -> None:
 @pytest.mark.only("slurm", "PBS warns of no limit")
 def test_a_warning_of_a_lowered_limit_is_enough(lab: Lab) -> None:
     # Slurm looks at its limits every 30 s, so that long the warning may take.
-    lab.render("--set", "progress.target_step=600", "--set", "deadline.poll_s=3000")
+    lab.faults(waits())
+    lab.render("--set", "deadline.poll_s=3000")
     job = lab.submit()
     lab.wait_event("checkpoint_durable")
     lab.end_in(job, 75)
     ended = lab.wait_event("ended", 90, job=job)
+    lab.faults()
     assert ended["class"] == "walltime"
     lab.successor(job)
     lab.finish()
@@ -82,9 +96,11 @@ def test_a_warning_of_a_lowered_limit_is_enough(lab: Lab) -> None:
 @pytest.mark.seldom
 def test_a_limit_that_is_raised_is_used(lab: Lab) -> None:
     # As the job is submitted, training has 45 s; it takes at least 50.
+    lab.faults(waits(5, "trains"))
     lab.render("--set", "progress.target_step=500", "--set", "deadline.margin_s=75")
     job = lab.submit(*lab.limit(120), *lab.unwarned)
-    lab.wait_event("first_step")
+    lab.wait_for_file("trains")
+    lab.faults()
     lab.set_limit(job, 900)
     lab.finish()
     assert lab.endings() == ["done"]
@@ -92,7 +108,7 @@ def test_a_limit_that_is_raised_is_used(lab: Lab) -> None:
 
 
 def test_slurms_own_limit_without_a_warning_is_late_and_doubles_the_margin(lab: Lab) -> None:
-    lab.render("--set", "progress.target_step=600", "--set", "deadline.poll_s=3000")
+    lab.render(*ENDLESS)
     job = lab.submit(*lab.unwarned)
     lab.wait_event("checkpoint_durable")
     lab.end_in(job, 3)
@@ -111,7 +127,7 @@ def test_slurms_own_limit_without_a_warning_is_late_and_doubles_the_margin(lab: 
 
 def test_slurms_own_limit_kills_a_deaf_trainer_and_yet_a_job_follows(lab: Lab) -> None:
     lab.faults({"kind": "ignore_signals", "step": 5})
-    lab.render("--set", "progress.target_step=600", "--set", "deadline.poll_s=3000")
+    lab.render(*ENDLESS)
     job = lab.submit(*lab.unwarned)
     lab.wait_event("checkpoint_durable")
     lab.end_in(job, 3)
