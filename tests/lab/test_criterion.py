@@ -35,13 +35,14 @@ def test_the_bytes_of_the_1b_32n_job_train_over_several_jobs_and_finish(lab: Lab
     lab.write("train.py", TRAINER)
     # The first job trains until it is told to end, the second one until it has crashed, and then until a host is lost.
     crash = {"kind": "segv", "rank": 9, "step": 26000, "once": "crashed"}
-    lab.faults(waits(15000, "one"), crash, waits(40000, "two"))
+    lab.faults(waits(15000), crash)
     first = lab.submit()
     assert lab.partition(first) == lab.main_queue
 
     lab.wait_event("first_step", 120, job=first)
     lab.end_in(first, 601)  # its margin is 600 s
     second = lab.successor(first, 120)
+    lab.faults(crash, waits(40000))
 
     lab.wait_event("ended", 400, job=second, **{"class": "crash"})
     lab.wait_event("first_step", 180, job=second, attempt=2)
