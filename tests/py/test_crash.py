@@ -93,6 +93,15 @@ def test_steps_that_waited_in_a_buffer_behind_a_rank_s_end_do_not_excuse_it(tmp_
     assert judged(log).pattern == "gpu_ecc"
 
 
+def test_the_last_step_told_twice_is_no_training_that_went_on(tmp_path: Path) -> None:
+    """By a bar before the end, and by a line without a number that had waited in a buffer."""
+    bar = " 75%|#######5  | 75/100 [00:04<00:02,  8.53it/s]"
+    late = "n1 0: {'loss': nan, 'grad_norm': nan, 'epoch': 0.0041}\n"
+    raised = "n1 1: [rank1]: RuntimeError: loss is NaN at step 75, stopping\n"
+    (tmp_path / "job.log").write_text(bar.replace("75/", "74/") + "\n" + raised + bar + "\n" + late)
+    assert judged(tmp_path / "job.log").pattern == "loss_nan"
+
+
 def test_a_failure_that_training_went_on_after_is_over(tmp_path: Path) -> None:
     (tmp_path / "job.log").write_text(steps(1, 5) + ECC + steps(6, 5) + "IndexError: list index out of range\n")
     assert judged(tmp_path / "job.log").pattern == "python_exception"

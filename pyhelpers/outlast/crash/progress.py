@@ -72,16 +72,20 @@ def _lines(window: bytes) -> bytes:
 def went_on_until(log: source.Log, end: int) -> int:
     """Where the last but one of the steps is told: training went on after whatever is said before. 0 if it is not.
 
-    Behind `end`, a place of the log, no step proves that.
+    Behind `end`, a place of the log, no step proves that. A line without a number may tell the same step as a bar, so
+    two of one kind are needed.
     """
     found: set[int] = set()
-    same = 0
+    same = uncounted = 0
     for start, window in _backwards(log, end):
         for place, raw in reversed(_placed(window)):
             told = step(text.segments(raw)[-1]) if _ANY.search(raw) and text.segments(raw) else None
             if told:
-                found.add(len(found) - 1_000_000 if told.number is None else told.number)
-                if len(found) == 2:
+                if told.number is None:
+                    uncounted += 1
+                else:
+                    found.add(told.number)
+                if len(found) == 2 or uncounted == 2:
                     return start + place
                 same += 1
                 if same > MOST_SAME:
