@@ -193,9 +193,12 @@ sys.exit(train.main([*sys.argv[1:], "--logging_steps", "25"]))
 @pytest.mark.extra
 def test_a_loss_that_is_no_number_goes_back_one_checkpoint_and_the_second_time_to_a_person(lab: Lab) -> None:
     lab.write("train.py", GUARDED)
-    lab.faults({"kind": "nan", "rank": 2, "step": 55, "once": "poisoned"})
+    poison = {"kind": "nan", "rank": 2, "step": 55}
+    lab.faults(waits(45), {**poison, "once": "poisoned"})
     lab.render()
     job = lab.submit()
+    lab.wait_step("checkpoint_durable", 40)  # there is one to go back to
+    lab.faults({**poison, "once": "poisoned"})
     lab.finish()
     assert lab.endings(job) == ["systemic", "done"]
     ended = lab.events("ended")[0]
@@ -206,10 +209,12 @@ def test_a_loss_that_is_no_number_goes_back_one_checkpoint_and_the_second_time_t
     assert lab.events("launched")[1]["step"] == 40
     assert lab.events("swapped") == lab.events("excluded") == []
 
-    lab.faults({"kind": "nan", "rank": 2, "step": 55})
+    lab.faults(waits(45), poison)
     lab.run = "again"
     lab.render("--set", "run=again")
     job = lab.submit()
+    lab.wait_step("checkpoint_durable", 40)
+    lab.faults(poison)
     lab.wait_event("held", 120)
     lab.wait_until_empty()
     assert lab.endings(job) == ["systemic", "systemic"]
