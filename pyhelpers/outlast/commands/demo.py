@@ -18,7 +18,7 @@ from outlast.refused import Refused
 
 TRAINER = "outlast.demo.train"
 VICTIM = 1  # the rank that is killed, and later stopped
-EARLY_S = 16  # of a job's 40 s: later, its own deadline would be the end that is told
+EARLY_S = 20  # of a job's 40 s: later, its own deadline would be the end that is told
 LIMIT_S = 300.0  # it takes a minute and a half
 STOP_LIMIT_S = 60.0
 
