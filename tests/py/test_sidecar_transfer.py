@@ -54,6 +54,16 @@ def test_what_another_was_copied_over_is_not_there_any_more(tmp_path: Path) -> N
     assert started(journal).copied == {"a": "2e"}
 
 
+@pytest.mark.parametrize(("kind", "way"), [("EIO", [False, True, True]), ("EDQUOT", [False, False, False])])
+def test_one_that_keeps_failing_makes_way_but_not_where_there_is_no_room(
+    tmp_path: Path, kind: str, way: list[bool]
+) -> None:
+    transfer = started(Journal(tmp_path / "copied"))
+    for is_failing in way:
+        Mover.back_off(transfer, kind)
+        assert transfer.is_failing() is is_failing
+
+
 def test_what_is_durable_is_left_out_and_the_others_stay(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "copied")
     for key in (KEY, "step-20.11", "step-40.1"):

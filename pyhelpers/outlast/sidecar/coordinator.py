@@ -24,7 +24,7 @@ from outlast.sidecar.judge import Rules, Verdict
 from outlast.sidecar.room import Room
 from outlast.sidecar.settings import Ranks, Settings, State
 from outlast.sidecar.survey import Survey
-from outlast.sidecar.transfer import Journal, Mover, Transfer, begin
+from outlast.sidecar.transfer import FULL, Journal, Mover, Transfer, begin
 
 STALL_S = 60.0
 LINKED = 3  # newest checkpoints that wait, linked aside, while the shared file system takes none
@@ -79,7 +79,7 @@ class Coordinator:
 
     def _trouble(self, kind: str, text: str) -> None:
         """What a copy fails by."""
-        if kind in ("ENOSPC", "EDQUOT"):
+        if kind in FULL:
             self.broom.full()
         self._warn(kind, text)
 
@@ -239,7 +239,7 @@ class Coordinator:
             transfer.forget()
             self.journal.drop(transfer.key)
         if child.error:
-            self.mover.back_off(transfer)
+            self.mover.back_off(transfer, child.error)
             self._trouble(child.error, f"checkpoint {transfer.step}: {child.text}")
             return
         seconds = max(time.time() - transfer.begun_s, 0.001)

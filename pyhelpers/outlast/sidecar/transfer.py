@@ -15,6 +15,7 @@ SHARE = 4 << 30  # so many bytes, or SHARE_FILES, are asked for at once: what fo
 SHARE_FILES = 2000
 FIRST_WAIT_S = 2.0
 LONGEST_WAIT_S = 300.0
+FULL = ("ENOSPC", "EDQUOT")  # the shared file system, or our share of it
 
 Warn = Callable[[str, str], None]  # kind, text
 
@@ -103,6 +104,7 @@ class Transfer:
     progress_s: float = 0.0
     retry_s: float = 0.0
     wait_s: float = FIRST_WAIT_S
+    failed: int = 0  # so often since anything of it was copied, not counted what fails all the same way: no room
     withdrawn: bool = False
 
     def __post_init__(self) -> None:
@@ -151,8 +153,8 @@ class Transfer:
         return self._left_bytes
 
     def is_failing(self) -> bool:
-        """Has it failed twice since anything of it was copied? Others may fare better: it may be one file of it."""
-        return self.wait_s > 2 * FIRST_WAIT_S
+        """Has it failed twice in a row? Others may fare better: it may be one file of it."""
+        return self.failed >= 2
 
     def is_copied(self) -> bool:
         """Is nothing left?"""
@@ -251,7 +253,7 @@ class Mover:
                     files[path] = (part, f"{transfer.algorithm}:{digest}")
             if files:
                 transfer.progress_s = time.time()
-                transfer.wait_s = FIRST_WAIT_S
+                transfer.wait_s, transfer.failed = FIRST_WAIT_S, 0
                 self._journal.add(transfer.key, files)
 
         def end(host: str, message: Message) -> None:
@@ -268,12 +270,13 @@ class Mover:
         transfer.copying[host] = self._crew.ask(host, question, end, rows)
 
     def _failed(self, transfer: Transfer, host: str, message: Message) -> None:
-        self.back_off(transfer)
+        self.back_off(transfer, str(message["error"]))
         self._warn(str(message["error"]), f"checkpoint {transfer.step} on {host}: {message.get('text', '')}")
 
     @staticmethod
-    def back_off(transfer: Transfer) -> None:
+    def back_off(transfer: Transfer, kind: str) -> None:
         """Try it again after a while, longer each time."""
+        transfer.failed += kind not in FULL
         transfer.retry_s = time.time() + transfer.wait_s
         transfer.wait_s = min(2 * transfer.wait_s, LONGEST_WAIT_S)
 
