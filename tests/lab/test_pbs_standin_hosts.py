@@ -22,7 +22,7 @@ while :; do sleep 0.1; done
     pbs.until(job, lambda now: now["substate"] == 42)
     first, second = first_and_second(pbs, job)
     assert pbs.alice(f"pbs_release_nodes -j {job} {second}").code == 0
-    wait_for(lambda: not pbs.root("pgrep -u alice", host=second).out, lambda: pbs.log(job))
+    wait_for(lambda: not pbs.root("pgrep -u alice -f got-[T]ERM", host=second).out, lambda: pbs.log(job))
     now = pbs.job(job)
     assert now["exec_host"] == f"{first}/0" and now["Resource_List"]["nodect"] == 1
     assert pbs.alice("ls got-TERM").code != 0
