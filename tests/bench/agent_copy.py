@@ -61,23 +61,20 @@ def serve(source: Path, into: Path) -> None:
 
 def copy(asker: Asker, name: str) -> float:
     """Seconds that its copies take."""
-    from outlast.sidecar import transfer
-    from outlast.sidecar.judge import Part
+    from outlast.sidecar import tables, transfer
 
     for _ in asker.ask(m="look", above=-1):
         pass
     told = asker.ask(m="link", name=name, key=f"{name}.1")
-    rows = [row for answer in told for row in answer["files"]]
-    files = {path: Part("here", size, mtime_ns) for path, size, mtime_ns in rows}
-    whole = transfer.Transfer(name, 1, f"{name}.1", ".incoming", files, 0.0)
-    question = {"m": "copy", "name": name, "key": whole.key, "into": whole.into, "rate": 0}
+    known = tables.Tables()
+    files = known.join({"here": known.listing(row for answer in told for row in answer["files"])})
+    question = {"m": "copy", "name": name, "key": f"{name}.1", "into": ".incoming", "rate": 0}
     question["hash"] = "xxh3_128" if disk.has_xxh3() else "blake2b"
     begun = time.monotonic()
-    while left := whole.left():
-        share = [[path, files[path].size, files[path].mtime_ns] for path in transfer.share(whole, left["here"])]
-        for answer in asker.ask(**question, files=share):
+    while files.left:
+        for answer in asker.ask(**question, files=transfer.share(files.left_of("here"))):
             for path, _, digest in answer["files"]:
-                whole.has(path, digest)
+                files.has(path, digest)
     return time.monotonic() - begun
 
 

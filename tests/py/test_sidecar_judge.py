@@ -18,6 +18,7 @@ from soak_trainer import metadata_of
 from outlast.sidecar import judge
 from outlast.sidecar.judge import Entry, Rules, Verdict
 from outlast.sidecar.settings import Ranks
+from outlast.sidecar.tables import Tables
 
 NOW = 1000.0
 RUNNING = Ranks(known=True, running=True)
@@ -26,11 +27,12 @@ ENDED = Ranks(known=True, ended_s=990.0, code=0)
 HF = Rules("trainer_state.json", 30, sharded=False, hosts=("a",), ranks_per_node=1)
 DCP = Rules(".metadata", 30, sharded=True, hosts=("a", "b"), ranks_per_node=1)
 PLAIN = Rules("", 30, sharded=False, hosts=("a",), ranks_per_node=1)
+TABLES = Tables()
 METADATA = metadata_of({"__0_0.distcp": 5, "__1_0.distcp": 5})
 
 
 def entry(*paths: str, quiet_s: float = 60, size: int = 5) -> Entry:
-    return Entry(20, dict.fromkeys(paths, (size, 1)), quiet_s, NOW)
+    return Entry(20, TABLES.listing((path, size, 1) for path in paths), quiet_s, NOW)
 
 
 def verdict(
@@ -40,7 +42,7 @@ def verdict(
     absent: str = "",
     late: str = "",
     name: str = "step-20",
-    beside: Mapping[str, judge.Files] | None = None,
+    beside: Mapping[str, judge.Beside] | None = None,
     **contents: bytes,
 ) -> Verdict:
     files = {".metadata": METADATA} | {path.replace("__", "."): content for path, content in contents.items()}
@@ -53,10 +55,11 @@ def verdict(
             raise FileNotFoundError(path) from err
 
     around = judge.scene(rules, ranks, NOW)
-    there = judge.snapshot(name, entries, beside or {})
+    joined = judge.join(TABLES, entries, rules.hosts)
+    there = judge.snapshot(name, joined, entries, beside or {})
     facts = judge.facts(there, name.rstrip("0123456789"), look, around)
     assert facts is not None
-    return judge.judge(facts, there, entries, rules, around, frozenset(absent), frozenset(late))
+    return judge.judge(facts, there, joined, entries, rules, around, frozenset(absent), frozenset(late))
 
 
 def test_whole_with_its_last_file_and_at_rest() -> None:
@@ -86,7 +89,7 @@ def test_without_a_last_file_rest_is_the_proof_and_only_while_the_writer_lives()
 
 
 def test_a_host_whose_clock_is_wrong_is_judged_by_how_long_it_saw_nothing_change() -> None:
-    ahead = Entry(20, {"w": (5, int((NOW + 5000) * 1e9))}, 60, NOW)
+    ahead = Entry(20, TABLES.listing([("w", 5, int((NOW + 5000) * 1e9))]), 60, NOW)
     assert verdict({"a": ahead}, PLAIN).whole
     assert not verdict({"a": replace(ahead, quiet_s=10)}, PLAIN).whole
 
@@ -174,6 +177,7 @@ def test_of_one_writer_a_node_that_is_not_there_is_waited_for_and_then_not() -> 
 def test_a_file_of_several_nodes_is_taken_from_the_first_in_the_order_of_ranks() -> None:
     rules = replace(PLAIN, complete="last", hosts=("b", "a"))
     found = verdict({"a": entry("w", "last"), "b": entry("w", "rng")}, rules)
+    assert found.files is not None
     assert {path: part.host for path, part in found.files.items()} == {"w": "b", "last": "a", "rng": "b"}
 
 

@@ -10,15 +10,16 @@ from outlast.sidecar.crew import Answer, View
 from outlast.sidecar.judge import Entry
 from outlast.sidecar.room import Room
 from outlast.sidecar.settings import State
+from outlast.sidecar.tables import Tables
 
 
 class Crew:
     """Two hosts, each with a checkpoint of 100 bytes on its way and an old one; what they are asked is kept."""
 
     def __init__(self) -> None:
+        files = Tables().listing([("file", 100, 1)])
         self.views = {
-            host: View(entries={"step-60": Entry(60, {"file": (100, 1)}, 0.0, 0.0, 1)}, old=["step-40"])
-            for host in ("h0", "h1")
+            host: View(entries={"step-60": Entry(60, files, 0.0, 0.0, 1)}, old=["step-40"]) for host in ("h0", "h1")
         }
         self.asked: list[tuple[str, Message]] = []
 

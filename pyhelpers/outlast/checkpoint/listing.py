@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,9 +42,12 @@ class Snapshot:
     is_file: bool = False
     is_wrapped: bool = False  # a file that lies in a folder of its name, as durable ones do
     newest: float | None = None  # what changed() says, where it is known
+    inside: Collection[str] | None = None  # what paths() says, where it is known
 
-    def paths(self) -> list[str]:
+    def paths(self) -> Collection[str]:
         """The files inside, sorted, each once."""
+        if self.inside is not None:
+            return self.inside
         return sorted(path for path in self.files if not path.endswith("/"))
 
     def path_of(self, inside: str) -> str:
@@ -119,6 +122,7 @@ def snapshots(listing: Listing) -> list[Snapshot]:
                 inside.setdefault(top, {}).setdefault(rest or "/", {})[host] = file
             else:
                 beside.setdefault(top, {})[host] = file
-    folders = [Snapshot(name, files, beside, *[set(files) == {name}] * 2) for name, files in inside.items()]
+    alone = {name for name, files in inside.items() if set(files) == {name}}
+    folders = [Snapshot(name, files, beside, name in alone, name in alone) for name, files in inside.items()]
     plain = [Snapshot(name, {name: hosts}, beside, is_file=True) for name, hosts in beside.items()]
     return sorted(folders + plain, key=lambda snapshot: snapshot.name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -134,13 +134,23 @@ def _others(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def render(manifest: Manifest) -> str:
     """The text of a manifest: one line of facts, then a line for each file."""
-    head: dict[str, Any] = {"step": manifest.step, "files": len(manifest.list), "bytes": manifest.bytes}
+    items = sorted(manifest.list, key=lambda item: item.path)
+    return "".join(lines(manifest, items, len(items), manifest.bytes))
+
+
+def lines(manifest: Manifest, items: Iterable[Item], count: int, size: int) -> Iterator[str]:
+    """The same piece by piece, of so many files in the order of paths, with so many bytes: its own list is left out."""
+    head: dict[str, Any] = {"step": manifest.step, "files": count, "bytes": size}
     head |= {"manifest": VERSION, "run": manifest.run, "job": manifest.job}
     head |= {key: getattr(manifest, key) for key in ("restart", "attempt", "ranks", "written", "algorithm", "format")}
     head |= {key: getattr(manifest, key) for key in ("world_size", "loss", "flagged", "hosts", "versions")}
     head |= {key: getattr(manifest, key) for key in ("commit", "dirty", "parent")}
-    lines = ",\n".join("    " + _json(_entry(item)) for item in sorted(manifest.list, key=lambda item: item.path))
-    return f'{_json(head)[:-1]},\n  "list":[\n{lines}\n  ]}}\n'
+    yield f'{_json(head)[:-1]},\n  "list":[\n'
+    between = ""
+    for item in items:
+        yield f"{between}    {_json(_entry(item))}"
+        between = ",\n"
+    yield "\n  ]}\n"
 
 
 def _entry(item: Item) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 import time
-from dataclasses import replace
 from typing import Any
 
 from outlast.checkpoint import manifest
@@ -137,10 +136,7 @@ class Coordinator:
 
     def _has_changed(self, transfer: Transfer, verdict: Verdict) -> bool:
         """The trainer has written it anew. (What it has pruned is linked aside.)"""
-        return any(
-            path in transfer.files and transfer.files[path] != part and part.host == transfer.files[path].host
-            for path, part in verdict.files.items()
-        )
+        return verdict.files is not None and transfer.files.has_changed(verdict.files)
 
     def _choose(self, over: bool) -> Transfer | None:
         """What is begun is ended, unless it keeps failing; then the newest.
@@ -158,11 +154,11 @@ class Coordinator:
         if not over:
             return newest if self.current.is_failing() else self.current
         left_bytes = self.state.left_s(time.time()) * (self.throughput or 1e12)
-        return self.current if newest.left_bytes() > left_bytes > self.current.left_bytes() else newest
+        return self.current if newest.files.left_bytes > left_bytes > self.current.files.left_bytes else newest
 
     def _is_stuck(self, transfer: Transfer) -> bool:
         """Does it need a host that is not there?"""
-        return bool(transfer.left().keys() - self.crew.present())
+        return bool(transfer.needs() - self.crew.present())
 
     def _move(self, over: bool) -> None:
         if over:
@@ -178,7 +174,7 @@ class Coordinator:
             return
         self.mover.copy(chosen)
         busy_s = time.time() - max(chosen.progress_s, chosen.begun_s)
-        if chosen.copying and busy_s > STALL_S + chosen.bytes / max(1.0, self.throughput or 100e6):
+        if chosen.copying and busy_s > STALL_S + chosen.files.bytes / max(1.0, self.throughput or 100e6):
             self._warn("stall", f"checkpoint {chosen.step}: nothing was copied for {busy_s:.0f} s")
         if chosen.is_copied() and not self.writer.is_out and time.time() >= chosen.retry_s:
             self._commit(chosen)
@@ -224,10 +220,9 @@ class Coordinator:
         )
 
         def call() -> None:
-            # Here, as a child gives its memory back: there may be 100,000 files.
-            items = tuple(Item(path, part.size, transfer.copied[path]) for path, part in transfer.files.items())
-            text, sizes = manifest.render(replace(paper, list=items)), {item.path: item.bytes for item in items}
-            publish.commit(s.durable, transfer.into, transfer.name, text, sizes, s.lease, s.generation)
+            files = transfer.files
+            text = manifest.lines(paper, (Item(*row) for row in files.copied()), len(files), files.bytes)
+            publish.commit(s.durable, transfer.into, transfer.name, text, files.sizes(), s.lease, s.generation)
             # Nor this by the coordinator: it may be killed before it hears of it.
             self.state.write("durable_step", f"{transfer.step}\n")
 
@@ -236,18 +231,24 @@ class Coordinator:
     def _committed(self, transfer: Transfer, child: Child) -> None:
         if child.error == "torn":
             # Somebody removed what had been copied: nothing of it is believed any more.
-            transfer.forget()
+            transfer.files.forget()
             self.journal.drop(transfer.key)
         if child.error:
             self.mover.back_off(transfer, child.error)
             self._trouble(child.error, f"checkpoint {transfer.step}: {child.text}")
             return
         seconds = max(time.time() - transfer.begun_s, 0.001)
-        self.throughput = transfer.bytes / seconds
+        self.throughput = transfer.files.bytes / seconds
         self.warned.clear()
         whole_s = round(time.time() - transfer.seen_s)
-        say("event", "checkpoint_durable", f"step:={transfer.step}", f"bytes:={transfer.bytes}", f"seconds:={whole_s}")
-        say("log", "info", f"checkpoint {transfer.step} is durable ({transfer.bytes} bytes in {seconds:.0f} s)")
+        say(
+            "event",
+            "checkpoint_durable",
+            f"step:={transfer.step}",
+            f"bytes:={transfer.files.bytes}",
+            f"seconds:={whole_s}",
+        )
+        say("log", "info", f"checkpoint {transfer.step} is durable ({transfer.files.bytes} bytes in {seconds:.0f} s)")
         self.transfers.pop(transfer.name, None)
         self._tidy(transfer.step)
         self.broom.untidy()
@@ -338,7 +339,7 @@ class Coordinator:
         self._drained(wanted)
 
     def _lost_hosts(self, transfer: Transfer) -> set[str]:
-        return set(transfer.left().keys() - self.crew.present())
+        return set(transfer.needs() - self.crew.present())
 
     def _tear(self, step: int, name: str, missing: list[str]) -> None:
         if name in self.torn:

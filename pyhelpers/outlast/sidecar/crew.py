@@ -16,6 +16,7 @@ from outlast import rundir
 from outlast.sidecar import agent, disk, wire
 from outlast.sidecar.judge import Entry
 from outlast.sidecar.settings import short
+from outlast.sidecar.tables import Listing, Tables
 from outlast.sidecar.wire import Message
 
 PING_S = 5.0
@@ -57,8 +58,7 @@ class View:
     asked_s: float = 0.0  # when the last look was asked for
     looked_s: float = 0.0  # when the last one that was answered had been
     entries: dict[str, Entry] = field(default_factory=dict)
-    files: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict)
-    versions: dict[str, int] = field(default_factory=dict)
+    lists: dict[str, Listing] = field(default_factory=dict)
     beside: dict[str, tuple[int, int]] = field(default_factory=dict)  # plain files that are no checkpoints
     old: list[str] = field(default_factory=list)  # checkpoints of steps that were not asked for
 
@@ -72,8 +72,8 @@ class Crew:
         self._by_host: dict[str, Peer] = {}
         self._asked: dict[int, Asked] = {}
         self._number = 0
-        self._version = 0
         self._pinged_s = 0.0
+        self.tables = Tables()
         self.views: dict[str, View] = {}
         self.left_s: dict[str, float] = {}
         self._selector = selectors.DefaultSelector()
@@ -110,7 +110,7 @@ class Crew:
                 self._flush(peer)
             if events & selectors.EVENT_READ:
                 self._hear(peer)
-        except (OSError, wire.WireError, KeyError, TypeError, ValueError):
+        except (OSError, wire.WireError, KeyError, TypeError, ValueError, OverflowError):
             self._drop(peer)
 
     def _accept(self) -> None:
@@ -222,12 +222,10 @@ class Crew:
             self.ask(host, {"m": "look", "above": above}, self._looked, self._rows)
 
     def _rows(self, host: str, message: Message) -> None:
-        files = self.views[host].files
+        lists = self.views[host].lists
         if message["start"] == 0:
-            self._version += 1
-            files[message["name"]] = {}
-            self.views[host].versions[message["name"]] = self._version
-        files[message["name"]].update({row[0]: (int(row[1]), int(row[2])) for row in message["files"]})
+            lists[message["name"]] = self.tables.listing()
+        lists[message["name"]].add(message["files"])
 
     def _looked(self, host: str, message: Message) -> None:
         if "error" in message:
@@ -235,13 +233,13 @@ class Crew:
         view, now = self.views[host], time.time()
         view.looked_s = view.asked_s
         view.entries = {
-            name: Entry(int(step), view.files[name], float(quiet_s), now, view.versions[name])
+            name: Entry(int(step), view.lists[name], float(quiet_s), now, view.lists[name].number)
             for name, step, quiet_s in message["seen"]
-            if name in view.files
+            if name in view.lists
         }
         view.beside = {row[0]: (int(row[1]), int(row[2])) for row in message["beside"]}
         view.old = [str(name) for name in message["old"]]
-        view.files = {name: files for name, files in view.files.items() if name in view.entries}
+        view.lists = {name: files for name, files in view.lists.items() if name in view.entries}
 
 
 def _listen(address: str, port: int) -> socket.socket:

@@ -5,8 +5,8 @@ What is added here is only who can still be heard: a node without an agent may h
 
 import errno
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 from outlast.checkpoint import format as forms
@@ -14,17 +14,9 @@ from outlast.checkpoint import known
 from outlast.checkpoint.format import Format, Look, Scene, Wanted
 from outlast.checkpoint.listing import File, Snapshot
 from outlast.sidecar.settings import Ranks
+from outlast.sidecar.tables import Files, Listing, Part, Tables
 
-Files = Mapping[str, tuple[int, int]]  # path: bytes, time of change in ns
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A file, where it is taken from."""
-
-    host: str
-    size: int
-    mtime_ns: int
+Beside = Mapping[str, tuple[int, int]]  # path: bytes, time of change in ns
 
 
 @dataclass(frozen=True)
@@ -35,7 +27,7 @@ class Entry:
     """
 
     step: int
-    files: dict[str, tuple[int, int]]  # path: bytes, time of change in ns
+    files: Listing
     quiet_s: float
     seen_s: float
     version: int = 0
@@ -76,7 +68,7 @@ class Verdict:
     step: int
     whole: bool
     torn: bool
-    files: dict[str, Part] = field(default_factory=dict)
+    files: Files | None = None
     missing: tuple[str, ...] = ()  # what it lacks, in words
     differ: tuple[str, ...] = ()  # paths that several hosts have, with different sizes
     facts: Facts | None = None
@@ -97,50 +89,51 @@ def scene(rules: Rules, ranks: Ranks, now: float) -> Scene:
 class _Copies(Mapping[str, Mapping[str, File]]):
     """A checkpoint's files over all hosts, each made when it is asked for: there may be 100,000."""
 
-    def __init__(self, name: str, entries: Mapping[str, Entry]) -> None:
+    def __init__(self, name: str, files: Files, entries: Mapping[str, Entry]) -> None:
         self._name = name
+        self._files = files
         self._entries = entries
-        # Its folders have times, too: of what was removed or moved in.
-        self._hosts: dict[str, list[str]] = {"/": list(entries)}
-        for host, entry in entries.items():
-            alone = [host]
-            for path in entry.files:
-                there = self._hosts.setdefault(path, alone)
-                if there is not alone:
-                    self._hosts[path] = [*there, host]
 
     def __getitem__(self, path: str) -> Mapping[str, File]:
-        return {host: self._file(path, self._entries[host]) for host in self._hosts[path]}
+        if not (copies := self._files.copies(path)):
+            raise KeyError(path)
+        return {part.host: self._file(path, part) for part in copies}
 
-    def _file(self, path: str, entry: Entry) -> File:
-        if path == "/":
-            return File(f"{self._name}/", 0, entry.changed_s)
-        size, mtime_ns = entry.files[path]
-        return File(f"{self._name}/{path}", size, min(mtime_ns / 1e9, entry.changed_s))
+    def _file(self, path: str, part: Part) -> File:
+        changed_s = self._entries[part.host].changed_s
+        return File(f"{self._name}/{path}", part.size, min(part.mtime_ns / 1e9, changed_s))
 
     def __contains__(self, path: object) -> bool:
-        return path in self._hosts
+        return path in self._files
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._hosts)
+        return iter(self._files)
 
     def __len__(self) -> int:
-        return len(self._hosts)
+        return len(self._files)
 
 
-def snapshot(name: str, entries: Mapping[str, Entry], beside: Mapping[str, Files]) -> Snapshot:
+def join(tables: Tables, entries: Mapping[str, Entry], hosts: tuple[str, ...]) -> Files:
+    """The files of all hosts. The first of these hosts, in the order of ranks, gives a file that several have."""
+    rank = {host: number for number, host in enumerate(hosts)}
+    order = sorted(entries, key=lambda host: (rank.get(host, len(rank)), host))
+    return tables.join({host: entries[host].files for host in order})
+
+
+def snapshot(name: str, files: Files, entries: Mapping[str, Entry], beside: Mapping[str, Beside]) -> Snapshot:
     """A checkpoint over all hosts; `beside` are the plain files around it, by host."""
     around: dict[str, dict[str, File]] = {}
     for host, plain in beside.items():
         for path, (size, mtime_ns) in plain.items():
             around.setdefault(path, {})[host] = File(path, size, mtime_ns / 1e9)
-    is_file = all(entry.files.keys() == {name} for entry in entries.values())
+    is_file = len(files) == 1 and name in files
     newest_s = max(entry.changed_s for entry in entries.values())
-    return Snapshot(name, _Copies(name, entries), around, is_file, newest=newest_s)
+    copies = _Copies(name, files, entries)
+    return Snapshot(name, copies, around, is_file, newest=newest_s, inside=copies)
 
 
 def place(
-    path: str, name: str, entries: Mapping[str, Entry], beside: Mapping[str, Files], hosts: tuple[str, ...]
+    path: str, name: str, entries: Mapping[str, Entry], beside: Mapping[str, Beside], hosts: tuple[str, ...]
 ) -> tuple[str, str, str, int, int]:
     """Which of these hosts, that can be asked, has a file of the folder of checkpoints, and how it was listed.
 
@@ -168,16 +161,17 @@ def facts(there: Snapshot, prefix: str, look: Look, around: Scene) -> Facts | No
 def judge(
     of: Facts,
     there: Snapshot,
-    entries: Mapping[str, Entry],  # by host
+    files: Files,
+    heard: Container[str],  # the hosts that have told what they have of it
     rules: Rules,
     around: Scene,
     absent: frozenset[str],  # hosts of the launch that are not there
     late: frozenset[str],  # those of them that will not be waited for
 ) -> Verdict:
-    """The verdict on one checkpoint. The first host in the order of ranks gives a file that several have."""
-    files, differ = union(entries, rules.hosts)
+    """The verdict on one checkpoint."""
+    differ = files.differ()
     told = forms.judge(of.wanted, there, around)
-    silent = absent - entries.keys() if of.wanted.all_nodes else frozenset()
+    silent = frozenset(host for host in absent if host not in heard) if of.wanted.all_nodes else frozenset()
     missing = told.missing or (told.reason,)
     if told.state == "complete":
         missing = tuple(f"{path} differs from node to node" for path in differ) if rules.sharded else ()
@@ -187,16 +181,3 @@ def judge(
             return Verdict(there.name, of.step, not silent - late, False, files, (), differ, of)
     over = around.writer != "running" and not absent - late  # nobody is left who could still have what is missing
     return Verdict(there.name, of.step, False, over, files, missing, differ, of)
-
-
-def union(entries: Mapping[str, Entry], hosts: tuple[str, ...]) -> tuple[dict[str, Part], tuple[str, ...]]:
-    """The files of all hosts, where each is taken from, and those that differ."""
-    rank = {host: number for number, host in enumerate(hosts)}
-    files: dict[str, Part] = {}
-    differ: set[str] = set()
-    for host in sorted(entries, key=lambda host: (rank.get(host, len(rank)), host)):
-        for path, (size, mtime_ns) in entries[host].files.items():
-            part = files.setdefault(path, Part(host, size, mtime_ns))
-            if part.size != size:
-                differ.add(path)
-    return files, tuple(sorted(differ))

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from outlast.checkpoint import manifest, trash
@@ -44,38 +44,39 @@ def _raise(err: OSError) -> None:
 
 def settle_files(top: Path, sizes: Mapping[str, int]) -> None:
     """Remove what does not belong there. Raises: TornError: a file is missing or has another size; OSError."""
-    missing = set(sizes)
+    there = 0
     for folder, _, names in os.walk(top, onerror=_raise):
         below = "" if folder == str(top) else f"{os.path.relpath(folder, top)}/"
         for name in names:
             path, size = below + name, os.lstat(os.path.join(folder, name)).st_size
-            if path not in sizes:
+            wanted = sizes.get(path)
+            if wanted is None:
                 os.unlink(os.path.join(folder, name))
-            elif size != sizes[path]:
-                raise TornError(f"{path} has {size} bytes of {sizes[path]}")
-            else:
-                missing.discard(path)
-    if missing:
-        raise TornError(f"{min(missing)} is missing")
+            elif size != wanted:
+                raise TornError(f"{path} has {size} bytes of {wanted}")
+            there += wanted is not None
+    if there != len(sizes):
+        missing = min((path for path in sizes if not os.path.lexists(top / path)), default="a file")
+        raise TornError(f"{missing} is missing")
 
 
 def commit(
-    durable: Path, into: str, name: str, text: str, sizes: Mapping[str, int], lease: Path, generation: str
+    durable: Path, into: str, name: str, text: Iterable[str], sizes: Mapping[str, int], lease: Path, generation: str
 ) -> None:
-    """Publish what lies in `into` under `name`. The lease is looked at last.
+    """Publish what lies in `into` under `name`, with the manifest's text, in pieces. The lease is looked at last.
 
     Raises: LeaseLostError, TornError, OSError: nothing is published then, except when only the last flush failed.
     """
     top = durable / into
     if not os.path.lexists(top):
-        if is_published(durable / name, text):
+        if is_published(durable / name, "".join(text)):
             return
         raise TornError(f"{into} is not there any more")
     settle_files(top, sizes)
     _sync_folders(top)
     new = top / f"{MANIFEST}.new"
     with new.open("w") as file:
-        file.write(text)
+        file.writelines(text)
         file.flush()
         os.fsync(file.fileno())
     check_lease(lease, generation)

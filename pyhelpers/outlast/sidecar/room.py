@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterable
 
 from outlast.sidecar.crew import Crew
-from outlast.sidecar.judge import Entry
 from outlast.sidecar.settings import State
 from outlast.sidecar.wire import Message
 
@@ -44,7 +43,7 @@ class Room:
         """How much of a host a checkpoint takes, to know what the next one will."""
         for host, view in self._crew.views.items():
             if (entry := view.entries.get(name)) is not None:
-                self._sizes[host] = max(_bytes(entry), self._sizes.get(host, 0))
+                self._sizes[host] = max(entry.files.bytes, self._sizes.get(host, 0))
 
     def forget(self, keep: Iterable[str]) -> None:
         """Nodes remove the links aside of all transfers but these."""
@@ -60,7 +59,7 @@ class Room:
             if view is None or not view.old or time.time() - self._asked_s.get(host, 0) < AGAIN_S:
                 continue
             self._asked_s[host] = time.time()
-            size = max(map(_bytes, view.entries.values()), default=0)
+            size = max((entry.files.bytes for entry in view.entries.values()), default=0)
             question: Message = {"m": "forget", "keep": kept}
             question |= self._in_memory(host, size) if self._memory else {"remove": view.old, "need": ROOM * size}
             self._crew.ask(host, question, lambda host, message: None)
@@ -74,7 +73,3 @@ class Room:
         # Ranks read the one they resume from until the first of their own is there.
         remove = [name for name in self._crew.views[host].old if size or name != self._state.parent()]
         return {"remove": remove, "need": need, "most": self._memory}
-
-
-def _bytes(entry: Entry) -> int:
-    return sum(size for size, _ in entry.files.values())

@@ -7,9 +7,10 @@ from outlast.checkpoint.format import Scene
 from outlast.checkpoint.listing import Snapshot
 from outlast.sidecar import disk, judge
 from outlast.sidecar.crew import Crew, View
-from outlast.sidecar.judge import Entry, Facts, Files, Rules, Verdict
+from outlast.sidecar.judge import Beside, Entry, Facts, Rules, Verdict
 from outlast.sidecar.pages import Pages, Reading
 from outlast.sidecar.settings import Ranks, Settings, State
+from outlast.sidecar.tables import Files
 from outlast.sidecar.transfer import Journal
 
 GRACE_S = 60.0  # a node that was never there is waited for as long, by a checkpoint that can do without it
@@ -27,6 +28,8 @@ class Survey:
         self._journal = journal
         self._pages = Pages(crew)
         self._known: dict[str, tuple[str, Facts]] = {}
+        self._joined: dict[str, tuple[str, Files]] = {}
+        self._journaled: dict[tuple[str, frozenset[str]], dict[str, Entry]] = {}
         self._begun_s = time.time()
         self._attempt_s = 0.0
         self._ended_s, self._ended_seen_s = 0.0, 0.0
@@ -34,7 +37,7 @@ class Survey:
     def begin(self, attempt: int) -> None:
         """A launch begins: what an earlier one had is not of it."""
         self.attempt, self._attempt_s = attempt, time.time()
-        self._known = {}
+        self._known, self._joined, self._journaled = {}, {}, {}
         self._pages.forget()
 
     def absent(self, rules: Rules, ranks: Ranks) -> tuple[frozenset[str], frozenset[str]]:
@@ -67,22 +70,28 @@ class Survey:
                 found.setdefault(name, {})[host] = entry
         for key, hosts in self._journal.hosts.items():
             _, _, attempt = key.rpartition(".")
-            unseen = {host for host in hosts if host not in self._crew.views or not self._crew.views[host].looked_s}
+            unseen = frozenset(h for h in hosts if h not in self._crew.views or not self._crew.views[h].looked_s)
             if unseen and attempt == str(self.attempt):
-                self._remember(found, key, unseen)
+                found.setdefault(key.rpartition(".")[0], {}).update(self._remembered(key, unseen))
         return found
 
     def _views(self) -> dict[str, View]:
         hosts = self._state.attempt()[1] or self._settings.hosts
         return {host: self._crew.views[host] for host in hosts if host in self._crew.views}
 
-    def _remember(self, found: dict[str, dict[str, Entry]], key: str, hosts: set[str]) -> None:
-        name, _, _ = key.rpartition(".")
-        step = disk.step_of(name, self._settings.prefix)
-        for path, part, _ in self._journal.read(key):
-            if part.host in hosts:
-                entry = found.setdefault(name, {}).setdefault(part.host, Entry(step, {}, 1e9, time.time()))
-                entry.files[path] = (part.size, part.mtime_ns)
+    def _remembered(self, key: str, hosts: frozenset[str]) -> dict[str, Entry]:
+        """What the journal knows of hosts that nobody has heard since."""
+        if (key, hosts) not in self._journaled:
+            name, _, _ = key.rpartition(".")
+            step = disk.step_of(name, self._settings.prefix)
+            found: dict[str, Entry] = {}
+            for path, part, _ in self._journal.read(key):
+                if part.host in hosts:
+                    if part.host not in found:
+                        found[part.host] = Entry(step, self._crew.tables.listing(), 1e9, time.time())
+                    found[part.host].files.add([(path, part.size, part.mtime_ns)])
+            self._journaled = {(key, hosts): found}
+        return self._journaled[key, hosts]
 
     def is_fresh(self, ranks: Ranks) -> bool:
         """Has every agent that is there looked since the ranks ended?"""
@@ -103,21 +112,31 @@ class Survey:
         for name, entries in self._entries().items():
             if not ranks.known or max(entry.step for entry in entries.values()) <= durable:
                 continue
-            there = judge.snapshot(name, entries, beside)
+            files = self._files(name, entries, rules)
+            there = judge.snapshot(name, files, entries, beside)
             facts = self._facts(there, entries, beside, rules, around)
             if facts is not None:
-                found.append(judge.judge(facts, there, entries, rules, around, absent, late))
+                found.append(judge.judge(facts, there, files, entries, rules, around, absent, late))
             else:
                 found.append(Verdict(name, max(entry.step for entry in entries.values()), False, False))
-        self._known = {verdict.name: self._known[verdict.name] for verdict in found if verdict.name in self._known}
+        names = {verdict.name for verdict in found}
+        self._known = {name: known for name, known in self._known.items() if name in names}
+        self._joined = {name: joined for name, joined in self._joined.items() if name in names}
         return sorted(found, key=lambda verdict: verdict.step, reverse=True)
 
+    def _files(self, name: str, entries: dict[str, Entry], rules: Rules) -> Files:
+        """Those of all hosts, joined anew when a host's have changed."""
+        sign = repr([_versions(entries), rules.hosts])
+        if self._joined.get(name, ("",))[0] != sign:
+            self._joined.pop(name, None)  # first: it makes room for the new one
+            self._joined[name] = sign, judge.join(self._crew.tables, entries, rules.hosts)
+        return self._joined[name][1]
+
     def _facts(
-        self, there: Snapshot, entries: dict[str, Entry], beside: Mapping[str, Files], rules: Rules, around: Scene
+        self, there: Snapshot, entries: dict[str, Entry], beside: Mapping[str, Beside], rules: Rules, around: Scene
     ) -> Facts | None:
         """What a checkpoint is and must hold; None: not known yet, it is being asked."""
-        versions = sorted((host, entry.version, len(entry.files)) for host, entry in entries.items())
-        sign = repr([versions, beside, around.writer])
+        sign = repr([_versions(entries), beside, around.writer])
         if there.name in self._known and self._known[there.name][0] == sign:
             return self._known[there.name][1]
         order = [*rules.hosts, *sorted(entries)]
@@ -129,3 +148,8 @@ class Survey:
         self._pages.forget(there.name)
         self._known[there.name] = (sign, facts)
         return facts
+
+
+def _versions(entries: Mapping[str, Entry]) -> list[tuple[str, int, int]]:
+    """Alike only where the files are."""
+    return sorted((host, entry.version, len(entry.files)) for host, entry in entries.items())

@@ -2,13 +2,13 @@
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 from outlast.sidecar.crew import Crew
-from outlast.sidecar.judge import Part, Verdict
+from outlast.sidecar.judge import Verdict
+from outlast.sidecar.tables import Files, Part, Row
 from outlast.sidecar.wire import Message
 
 SHARE = 4 << 30  # so many bytes, or SHARE_FILES, are asked for at once: what follows may have changed by then
@@ -90,7 +90,7 @@ class Transfer:
     step: int
     key: str
     into: str
-    files: dict[str, Part]
+    files: Files
     seen_s: float
     algorithm: str = "blake2b"
     format: str = ""
@@ -98,7 +98,6 @@ class Transfer:
     loss: float | None = None
     linked: set[str] = field(default_factory=set)
     linking: set[str] = field(default_factory=set)
-    copied: dict[str, str] = field(init=False)  # path: hash
     copying: dict[str, int] = field(default_factory=dict)  # host: number of the question
     begun_s: float = 0.0
     progress_s: float = 0.0
@@ -107,50 +106,14 @@ class Transfer:
     failed: int = 0  # so often since anything of it was copied, not counted what fails all the same way: no room
     withdrawn: bool = False
 
-    def __post_init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Nothing of it is copied, as far as anybody knows."""
-        self.copied = {}
-        self._left: dict[str, dict[str, str]] = {host: dict(zip(p, p, strict=True)) for host, p in self.paths.items()}
-        self._left_bytes = self.bytes
-
-    def has(self, path: str, digest: str) -> None:
-        """This file is copied."""
-        part = self.files[path]
-        if path not in self.copied:
-            self._left_bytes -= part.size
-            path = self._left[part.host].pop(path)  # the same letters, and no second copy of them in memory
-            if not self._left[part.host]:
-                del self._left[part.host]
-        self.copied[path] = digest
-
-    @cached_property
-    def paths(self) -> dict[str, list[str]]:
-        """What it needs of each host."""
-        found: dict[str, list[str]] = {}
-        for path, part in self.files.items():
-            found.setdefault(part.host, []).append(path)
-        return found
-
     @property
     def hosts(self) -> Set[str]:
         """Who has files that it needs."""
-        return self.paths.keys()
+        return self.files.counts.keys()
 
-    @cached_property
-    def bytes(self) -> int:
-        """Of all of it."""
-        return sum(part.size for part in self.files.values())
-
-    def left(self) -> Mapping[str, Collection[str]]:
-        """The paths that have still to be copied, by host."""
-        return self._left
-
-    def left_bytes(self) -> int:
-        """How much that is."""
-        return self._left_bytes
+    def needs(self) -> Set[str]:
+        """Who has files that have still to be copied."""
+        return self.files.left.keys()
 
     def is_failing(self) -> bool:
         """Has it failed twice in a row? Others may fare better: it may be one file of it."""
@@ -158,33 +121,26 @@ class Transfer:
 
     def is_copied(self) -> bool:
         """Is nothing left?"""
-        return not self._left and not self.copying
+        return not self.files.left and not self.copying
 
 
 def begin(verdict: Verdict, attempt: int, generation: str, journal: Journal, algorithm: str) -> Transfer:
     """The transfer of a whole checkpoint. What the journal has of it, unchanged, is copied already."""
     key = f"{verdict.name}.{attempt}"
-    transfer = Transfer(
-        verdict.name,
-        verdict.step,
-        key,
-        f".incoming-{verdict.name}.{generation}.{attempt}",
-        verdict.files,
-        time.time(),
-        algorithm,
-    )
+    into = f".incoming-{verdict.name}.{generation}.{attempt}"
+    assert verdict.files is not None, "a whole one has files"
+    transfer = Transfer(verdict.name, verdict.step, key, into, verdict.files, time.time(), algorithm)
     if verdict.facts is not None:
         transfer.format = verdict.facts.format.NAME
         transfer.world_size, transfer.loss = verdict.facts.world_size, verdict.facts.loss
-    copied: dict[str, str] = {}
+    transfer.files.forget()  # of an earlier try
     for path, part, digest in journal.read(key):
         if transfer.files.get(path) == part:
             # One of all, as it was chosen when the first was copied.
-            transfer.algorithm, _, copied[path] = digest.partition(":")
+            transfer.algorithm, _, code = digest.partition(":")
+            transfer.files.has(path, code)
         else:
-            copied.pop(path, None)  # another was copied over it
-    for path, digest in copied.items():
-        transfer.has(path, digest)
+            transfer.files.has_not(path)  # another was copied over it
     return transfer
 
 
@@ -201,17 +157,14 @@ class Mover:
     def link(self, transfer: Transfer) -> None:
         """Link it aside wherever it lies: trainers prune."""
         for host in transfer.hosts & self._crew.present() - transfer.linked - transfer.linking:
-            missing = set(transfer.paths[host])  # as it was when it was found whole
 
-            def rows(host: str, message: Message, missing: set[str] = missing) -> None:
-                for path, size, mtime_ns in message["files"]:
-                    if transfer.files.get(path) == Part(host, int(size), int(mtime_ns)):
-                        missing.discard(path)
+            def rows(host: str, message: Message) -> None:
+                transfer.files.linked(host, message["files"])
 
-            def end(host: str, message: Message, missing: set[str] = missing) -> None:
+            def end(host: str, message: Message) -> None:
                 transfer.linking.discard(host)
                 if "error" not in message:
-                    transfer.withdrawn |= bool(missing)  # somebody removes it, or writes it anew
+                    transfer.withdrawn |= not transfer.files.is_linked(host)  # removed, or written anew
                     transfer.linked.add(host)
                 elif message["error"] in ("ENOENT", "changed"):
                     transfer.withdrawn = True
@@ -219,6 +172,7 @@ class Mover:
                     self._failed(transfer, host, message)
 
             transfer.linking.add(host)
+            transfer.files.link(host)
             self._crew.ask(host, {"m": "link", "name": transfer.name, "key": transfer.key}, end, rows)
 
     def copy(self, transfer: Transfer) -> None:
@@ -228,17 +182,16 @@ class Mover:
         if now < transfer.retry_s:
             return
         room = self._writers - len(transfer.copying)
-        for host in sorted(transfer.left()):
+        for host in sorted(transfer.needs()):
             if room <= 0:
                 return
             if host in transfer.copying or host not in transfer.linked or host not in self._crew.present():
                 continue
             room -= 1
-            self._ask(transfer, host, share(transfer, transfer.left()[host]))
+            self._ask(transfer, host, share(transfer.files.left_of(host)))
 
-    def _ask(self, transfer: Transfer, host: str, paths: list[str]) -> None:
-        rate = self._bytes_per_s / min(self._writers, max(1, len(transfer.left()))) if self._bytes_per_s else 0
-        files = [[path, transfer.files[path].size, transfer.files[path].mtime_ns] for path in paths]
+    def _ask(self, transfer: Transfer, host: str, files: list[Row]) -> None:
+        rate = self._bytes_per_s / min(self._writers, max(1, len(transfer.needs()))) if self._bytes_per_s else 0
         question: Message = {"m": "copy", "name": transfer.name, "key": transfer.key, "into": transfer.into}
         question |= {"files": files, "rate": rate, "hash": transfer.algorithm}
 
@@ -249,7 +202,7 @@ class Mover:
             for path, size, digest in message["files"]:
                 part = transfer.files.get(path)
                 if part is not None and part.host == host and part.size == size:
-                    transfer.has(path, str(digest))
+                    transfer.files.has(path, str(digest))
                     files[path] = (part, f"{transfer.algorithm}:{digest}")
             if files:
                 transfer.progress_s = time.time()
@@ -262,7 +215,7 @@ class Mover:
                 transfer.withdrawn = True
             elif message.get("error") == "hash" and transfer.algorithm != "blake2b":
                 transfer.algorithm = "blake2b"  # that every Python has
-                transfer.forget()
+                transfer.files.forget()
                 self._journal.drop(transfer.key)
             elif message.get("error") not in (None, "gone", "stopped"):
                 self._failed(transfer, host, message)
@@ -286,14 +239,14 @@ class Mover:
             self._crew.tell(host, {"m": "cancel", "id": number})
 
 
-def share(transfer: Transfer, paths: Iterable[str]) -> list[str]:
-    share: list[str] = []
+def share(files: Iterable[Row]) -> list[Row]:
+    """As many of these as are asked for at once; at least one."""
+    share: list[Row] = []
     room, letters = SHARE, 600_000  # a line is below 1 MiB
-    for path in paths:
-        size = transfer.files[path].size
+    for path, size, mtime_ns in files:
         room -= size
         letters -= 6 * len(path) + 50
         if share and (room < 0 or letters < 0 or len(share) >= SHARE_FILES):
             break
-        share.append(path)
+        share.append((path, size, mtime_ns))
     return share
