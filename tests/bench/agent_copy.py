@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import memory
+
 from outlast.sidecar import agent, disk, wire
 
 PING_S = 5.0
@@ -70,6 +72,7 @@ def copy(asker: Asker, name: str) -> float:
     files = known.join({"here": known.listing(row for answer in told for row in answer["files"])})
     question = {"m": "copy", "name": name, "key": f"{name}.1", "into": ".incoming", "rate": 0}
     question["hash"] = "xxh3_128" if disk.has_xxh3() else "blake2b"
+    memory.warm(files.bytes)
     begun = time.monotonic()
     while files.left:
         for answer in asker.ask(**question, files=transfer.share(files.left_of("here"))):

@@ -2,7 +2,7 @@
 
 OUTLAST_BENCH_GB (8; less where the disk is small) is a checkpoint's size, OUTLAST_BENCH_DIR where it is copied,
 OUTLAST_BENCH_ROUNDS (3) how often each method does it. A method ends when its files are on their disk: the agent
-flushes them itself, the others are followed by `sync -f`.
+flushes them itself, the others are followed by `sync -f`. Each is the first of a round in its turn.
 """
 
 import os
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import memory
 from commands import Row, row
 
 HERE = Path(__file__).resolve().parent
@@ -59,7 +60,11 @@ def agent(source: Path, into: Path) -> tuple[float, float]:
 def seconds(script: str, source: Path, into: Path) -> float:
     """How long a line of shell takes, with $1 and $2."""
     began = time.perf_counter()
-    subprocess.run(["nice", "-n", "19", "sh", "-ec", script, "sh", source, into], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        ["ionice", "-c", "3", "nice", "-n", "19", "sh", "-ec", script, "sh", source, into],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     return time.perf_counter() - began
 
 
@@ -87,20 +92,21 @@ def beside(folder: Path, size: int) -> Iterator[Row]:
     """For each number of files: the agent and each rival, in turns, medians."""
     for count in COUNTS:
         source = make(folder / f"source/step-{count}", count, size)
-        taken: dict[str, list[float]] = {name: [] for name in ("", *rivals())}
-        for _ in range(ROUNDS):
-            with fresh(folder) as into:
-                taken[""].append(agent(source, into)[0])
-            for name, script in rivals().items():
+        scripts = {"": "", **rivals()}
+        taken: dict[str, list[float]] = {name: [] for name in scripts}
+        for turn in range(ROUNDS):
+            for name in [*scripts][turn % len(scripts) :] + [*scripts][: turn % len(scripts)]:
                 with fresh(folder) as into:
-                    taken[name].append(seconds(script, source, into))
+                    memory.warm(size)  # an agent does it again, when it has looked
+                    took = seconds(scripts[name], source, into) if name else agent(source, into)[0]
+                taken[name].append(took)
         ours_s = statistics.median(taken.pop(""))
         what = f"copy with hashes, {size / 1e9:.1f} GB in {count:,} file{'s' if count > 1 else ''}"
         yield from (row(what, ours_s, statistics.median(times), name) for name, times in taken.items())
         shutil.rmtree(source)
 
 
-def memory(folder: Path) -> Row:
+def peak(folder: Path) -> Row:
     """An agent's peak with very many files beside that with one."""
     peaks = []
     for count in (1, MANY):
@@ -181,7 +187,7 @@ def rows(folder: Path) -> Iterator[Row]:
     wanted = float(os.environ.get("OUTLAST_BENCH_GB", "8")) * 1e9
     size = int(min(wanted, shutil.disk_usage(folder).free / 2.5))  # itself, and one copy at a time
     yield from beside(folder, size)
-    yield memory(folder)
+    yield peak(folder)
     yield from (whole_way(folder, count) for count in (1000, 10_000, MANY))
     yield from slowdown(folder, size)
 

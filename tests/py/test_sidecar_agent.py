@@ -5,6 +5,8 @@ import errno
 import hashlib
 import itertools
 import os
+import threading
+import time
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -166,3 +168,47 @@ def test_of_many_small_files_each_is_copied_with_its_own_hash(
     hashes = {path: hashlib.blake2b(text, digest_size=32).hexdigest() for path, text in content.items()}
     assert {path: digest for message in node.told for path, _, digest in message["files"]} == hashes
     assert {path.name: path.read_bytes() for path in (node.local / ".incoming").iterdir()} == content
+
+
+def test_of_files_of_all_sizes_each_is_copied_with_its_own_hash(node: Node) -> None:
+    node.save(20, 0)
+    sizes = (0, disk.TINY, disk.TINY + 1, disk.SMALL, disk.SMALL + 1, 3 * disk.PIECE + 7)
+    content = {f"{size}-{number}": os.urandom(size) for size in sizes for number in range(agent.THREADS + 1)}
+    for path, text in content.items():
+        (node.checkpoints / "step-20" / path).write_bytes(text)
+    files = list(disk.Listing(str(node.checkpoints), "step-20"))
+    node.ask("copy", name="step-20", key="none", into=".incoming", files=files, hash="blake2b", rate=0)
+    hashes = {path: hashlib.blake2b(text, digest_size=32).hexdigest() for path, text in content.items()}
+    assert {path: digest for message in node.told for path, _, digest in message["files"]} == hashes
+    assert {path.name: path.read_bytes() for path in (node.local / ".incoming").iterdir()} == content
+
+
+def test_where_one_file_fails_the_others_stop_and_its_error_is_told(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.save(20, 0)
+    for number in range(agent.THREADS):
+        (node.checkpoints / f"step-20/{number}").write_bytes(bytes(4 * disk.PIECE))
+    files = sorted(disk.Listing(str(node.checkpoints), "step-20"))
+    write, failed = disk.write_all, threading.Event()
+
+    def fails(fd: int, piece: memoryview, at: int) -> None:
+        path = os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))
+        if path == str(agent.THREADS - 1):
+            failed.set()
+            raise OSError(errno.ENOSPC, "full")
+        assert failed.wait(30)
+        write(fd, piece, at)
+
+    gate = node.agent._gate
+
+    def waits(message: Message, count: int) -> None:
+        while failed.is_set() and "failed" not in message:
+            time.sleep(0.001)
+        gate(message, count)
+
+    monkeypatch.setattr(disk, "write_all", fails)
+    monkeypatch.setattr(node.agent, "_gate", waits)
+    with pytest.raises(OSError, match="full"):
+        node.ask("copy", name="step-20", key="none", into=".incoming", files=files, hash="blake2b", rate=0)
+    assert node.told == []

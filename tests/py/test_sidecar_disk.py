@@ -1,9 +1,11 @@
 """What is done with files on a node: copied, hashed, listed."""
 
 import ast
+import errno
 import hashlib
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -38,16 +40,21 @@ def test_it_is_parsed_by_python_3_6_and_imports_nothing_of_outlast() -> None:
     assert "import outlast" not in text
 
 
-@pytest.mark.parametrize("size", [0, 1, disk.SMALL, disk.SMALL + 1, disk.PIECE, 3 * disk.PIECE + 7])
-def test_a_copy_is_equal_and_its_hash_is_that_of_its_content(tmp_path: Path, size: int) -> None:
+AHEAD = pytest.mark.parametrize("ahead", [False, True])
+
+
+@AHEAD
+@pytest.mark.parametrize("size", [0, 1, disk.SMALL, disk.SMALL + 1, disk.PIECE, 4 * disk.PIECE + 7])
+def test_a_copy_is_equal_and_its_hash_is_that_of_its_content(tmp_path: Path, size: int, ahead: bool) -> None:
     path, mtime = source(tmp_path, size)
-    digest = copier().copy(str(path), str(tmp_path / "copy"), size, mtime)
+    digest = copier().copy(str(path), str(tmp_path / "copy"), size, mtime, ahead)
     assert (tmp_path / "copy").read_bytes() == path.read_bytes()
     assert digest == hashlib.blake2b(path.read_bytes(), digest_size=32).hexdigest()
 
 
+@AHEAD
 @pytest.mark.parametrize("there", ["shorter", "longer", "wrong at the start", "wrong in the middle", "zeros"])
-def test_what_lies_there_is_continued_or_mended(tmp_path: Path, there: str) -> None:
+def test_what_lies_there_is_continued_or_mended(tmp_path: Path, there: str, ahead: bool) -> None:
     size = 3 * disk.PIECE + 7
     path, mtime = source(tmp_path, size)
     content = path.read_bytes()
@@ -60,7 +67,7 @@ def test_what_lies_there_is_continued_or_mended(tmp_path: Path, there: str) -> N
         "zeros": bytes(size),
     }[there]
     (tmp_path / "copy").write_bytes(old)
-    digest = copier().copy(str(path), str(tmp_path / "copy"), size, mtime)
+    digest = copier().copy(str(path), str(tmp_path / "copy"), size, mtime, ahead)
     assert (tmp_path / "copy").read_bytes() == content
     assert digest == hashlib.blake2b(content, digest_size=32).hexdigest()
 
@@ -75,7 +82,8 @@ def test_what_is_the_same_already_is_not_written_again(tmp_path: Path, monkeypat
     assert written == [disk.PIECE, 2 * disk.PIECE]
 
 
-def test_a_file_that_changes_under_the_copy_is_no_copy(tmp_path: Path) -> None:
+@AHEAD
+def test_a_file_that_changes_under_the_copy_is_no_copy(tmp_path: Path, ahead: bool) -> None:
     size = 2 * disk.PIECE
     path, mtime = source(tmp_path, size)
     pieces = []
@@ -86,7 +94,49 @@ def test_a_file_that_changes_under_the_copy_is_no_copy(tmp_path: Path) -> None:
             path.write_bytes(os.urandom(size))
 
     with pytest.raises(Changed):
-        Copier("blake2b", gate).copy(str(path), str(tmp_path / "copy"), size, mtime)
+        Copier("blake2b", gate).copy(str(path), str(tmp_path / "copy"), size, mtime, ahead)
+
+
+def test_no_piece_is_read_into_the_place_of_one_that_is_being_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, mtime = source(tmp_path, 5 * disk.PIECE)
+    read, write, events = disk.read_full, disk.write_all, []
+    turn = threading.Condition()
+
+    def reads(fd: int, into: memoryview) -> int:
+        count = read(fd, into)
+        with turn:
+            events.append("read")
+            turn.notify_all()
+        return count
+
+    def writes(fd: int, piece: memoryview, at: int) -> None:
+        ahead = min(5, at // disk.PIECE + 2)  # the next one has been read before this one is written
+        with turn:
+            assert turn.wait_for(lambda: events.count("read") >= ahead, 30)
+        write(fd, piece, at)
+
+    monkeypatch.setattr(disk, "read_full", reads)
+    monkeypatch.setattr(disk, "write_all", writes)
+    copier().copy(str(path), str(tmp_path / "copy"), 5 * disk.PIECE, mtime, ahead=True)
+    assert (tmp_path / "copy").read_bytes() == path.read_bytes()
+
+
+@AHEAD
+def test_what_a_gate_or_a_write_raises_ends_the_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: bool
+) -> None:
+    path, mtime = source(tmp_path, 3 * disk.PIECE)
+
+    def fails(*words: object) -> None:
+        raise OSError(errno.ESTALE, "stale")
+
+    with pytest.raises(OSError, match="stale"):
+        Copier("blake2b", fails).copy(str(path), str(tmp_path / "copy"), 3 * disk.PIECE, mtime, ahead)
+    monkeypatch.setattr(disk, "write_all", fails)
+    with pytest.raises(OSError, match="stale"):
+        copier().copy(str(path), str(tmp_path / "copy"), 3 * disk.PIECE, mtime, ahead)
 
 
 def test_a_file_that_is_not_the_listed_one_is_not_copied(tmp_path: Path) -> None:

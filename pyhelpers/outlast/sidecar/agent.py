@@ -32,8 +32,8 @@ from outlast.sidecar.wire import Lines, Message, WireError, encode, meet
 
 BATCH = 500
 READ = 9 << 16  # as text shorter than a line may be, and whole blocks of pages.py
-THREADS = 4  # that copy small files, where there is something to wait for
-ALONE = 20  # files, after which one thread looks whether it had to wait
+THREADS = 4  # that copy
+ALONE = 20  # tiny files, after which one thread looks whether it had to wait
 ORPHAN_S = 120.0
 SILENT_S = 60.0
 
@@ -193,7 +193,7 @@ class Agent:
             self._due = max(self._due, now - 0.5) + (count / rate if rate else 0)
             until = self._due
         while True:
-            if self._stopped or self._cancelled == message["id"]:
+            if self._stopped or self._cancelled == message["id"] or "failed" in message:
                 raise Stopped
             left = until - time.monotonic()
             if left <= 0:
@@ -220,29 +220,49 @@ class Agent:
         for parent in made:
             os.makedirs(parent, mode=0o750, exist_ok=True)
 
-        def one(file: disk.File) -> List[Any]:
+        def one(file: disk.File, ahead: bool = False) -> List[Any]:
             path, size, mtime_ns = file
             source = self.place.source(message["name"], message["key"], path)
             try:
-                return [path, size, copier.copy(source, top + path, size, mtime_ns)]
-            except FileNotFoundError:
-                raise disk.Changed("{} is gone".format(path))
-            except disk.Changed as err:
-                raise disk.Changed("{} {}".format(path, err))
+                return [path, size, copier.copy(source, top + path, size, mtime_ns, ahead)]
+            except Exception as err:
+                if isinstance(err, FileNotFoundError):
+                    err = disk.Changed("{} is gone".format(path))
+                elif isinstance(err, disk.Changed):
+                    err = disk.Changed("{} {}".format(path, err))
+                message.setdefault("failed", err)  # other threads stop at their next piece
+                raise err
+
+        def tell(file: disk.File) -> None:
+            self._batches("copied", message, [one(file)])
 
         small = [file for file in files if file[1] <= disk.SMALL]
-        rows = self._copy_small(one, small)
-        disk.flush(folder, [top + path for path, _, _ in small])
-        if rows:
-            self._batches("copied", message, rows)
-        for file in files:
-            if file[1] > disk.SMALL:
-                self._batches("copied", message, [one(file)])
+        large = [file for file in files if file[1] > disk.SMALL]
+        try:
+            rows = self._copy_tiny(one, [file for file in small if file[1] <= disk.TINY])
+            rows += self._by_threads(one, [file for file in small if file[1] > disk.TINY])
+            disk.flush(folder, [top + path for path, _, _ in small])
+            if rows:
+                self._batches("copied", message, rows)
+            if len(large) == 1:
+                self._batches("copied", message, [one(large[0], True)])
+            else:
+                self._by_threads(tell, large)
+        except Exception as err:
+            raise message.get("failed", err)
         for parent in made:
             disk.sync(parent)
 
     @staticmethod
-    def _copy_small(one: Callable[[disk.File], List[Any]], files: List[disk.File]) -> List[Any]:
+    def _by_threads(one: Callable[[disk.File], Any], files: List[disk.File]) -> List[Any]:
+        """What it makes of each, in any order."""
+        rows: List[Any] = []
+        with ThreadPoolExecutor(THREADS) as pool:
+            for turn in pool.map(lambda first: [one(file) for file in files[first::THREADS]], range(THREADS)):
+                rows += turn
+        return rows
+
+    def _copy_tiny(self, one: Callable[[disk.File], List[Any]], files: List[disk.File]) -> List[Any]:
         """All of them, by this thread alone until it has to wait for the file system, then by several.
 
         Where nothing is waited for, as in memory, several threads only wait for each other.
@@ -253,11 +273,7 @@ class Agent:
             rows += [one(file) for file in files[len(rows) : len(rows) + ALONE]]
             if resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - waits >= ALONE // 2:
                 break
-        rest = files[len(rows) :]
-        with ThreadPoolExecutor(THREADS) as pool:
-            for turn in pool.map(lambda first: [one(file) for file in rest[first::THREADS]], range(THREADS)):
-                rows += turn
-        return rows
+        return rows + self._by_threads(one, files[len(rows) :])
 
     def _forget(self, message: Message) -> None:
         """Remove links aside, all but those of `keep`; with less than `need` bytes free also the checkpoints `remove`.

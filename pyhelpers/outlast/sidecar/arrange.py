@@ -218,7 +218,7 @@ def copy(source: Source, items: List[Item], inside: Callable[[Item], str], unche
     def one(item: Item) -> None:
         try:
             info = os.stat(source.path(item))
-            digest = copier.copy(source.path(item), inside(item), item.size, info.st_mtime_ns)
+            digest = copier.copy(source.path(item), inside(item), item.size, info.st_mtime_ns, len(items) == 1)
         except FileNotFoundError:
             raise BadError(item.path, "is missing")
         except disk.Changed:

@@ -7,6 +7,7 @@ of outlast.
 import contextlib
 import errno
 import hashlib
+import itertools
 import mmap
 import os
 import stat
@@ -14,9 +15,9 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Iterator, List, Set, Tuple
 
-# Read, hashed and written by one thread while it is in the core's own cache. Disks read ahead and write behind anyhow.
-PIECE = 1 << 20
-SMALL = 1 << 20  # smaller files are copied several at once, and flushed together
+PIECE = 1 << 20  # read, hashed and written while it is in the processor's cache
+TINY = 1 << 17  # bytes up to which a file's name costs more than its content
+SMALL = 1 << 20  # up to this they are flushed together
 FUSE = 0x65735546  # FUSE_SUPER_MAGIC, linux/magic.h
 BESIDE = 100  # plain files around the checkpoints: `latest`, a tracker
 MANIFEST = "MANIFEST.json"
@@ -207,8 +208,11 @@ class Copier:
         self._gate = gate
         self._of_thread = threading.local()
 
-    def copy(self, source: str, dest: str, size: int, mtime_ns: int) -> str:
+    def copy(self, source: str, dest: str, size: int, mtime_ns: int, ahead: bool = False) -> str:
         """The hash of the copy, in hex. Of what lies there already is kept what is the same.
+
+        `ahead`: another thread reads and hashes the next piece while this one writes. Where several files are copied at
+        once that would only take more of the processor.
 
         Raises: Changed: the source is not what was listed; OSError; what the gate raises.
         """
@@ -217,7 +221,7 @@ class Copier:
             self._check(file, size, mtime_ns)
             fd = os.open(dest, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
             try:
-                digest = self._through(file, fd, size)
+                digest = self._through(file, fd, size, ahead)
                 if os.fstat(fd).st_size != size:
                     os.ftruncate(fd, size)
                 if size > SMALL:
@@ -243,21 +247,39 @@ class Copier:
             room = self._of_thread.room = pages()
         return room
 
-    def _through(self, file: int, fd: int, size: int) -> str:
+    def _through(self, file: int, fd: int, size: int, ahead: bool) -> str:
         digest = new_hash(self.algorithm)
         have = os.fstat(fd).st_size
         at = 0
-        while at < size:
-            piece = self._room()[: min(PIECE, size - at)]
-            self._gate(len(piece))
-            if read_full(file, piece) != len(piece):
-                raise Changed("ended early")
-            digest.update(piece)
+        for piece in (self._pieces_ahead if ahead else self._pieces)(file, size, digest):
             if at + len(piece) > have or os.pread(fd, len(piece), at) != piece:
                 have = 0  # else from an earlier try
                 write_all(fd, piece, at)
             at += len(piece)
         return str(digest.hexdigest())
+
+    def _next(self, file: int, piece: memoryview, digest: Any) -> memoryview:
+        """The piece, read and hashed."""
+        self._gate(len(piece))
+        if read_full(file, piece) != len(piece):
+            raise Changed("ended early")
+        digest.update(piece)
+        return piece
+
+    def _pieces(self, file: int, size: int, digest: Any) -> Iterator[memoryview]:
+        for at in range(0, size, PIECE):
+            yield self._next(file, self._room()[: min(PIECE, size - at)], digest)
+
+    def _pieces_ahead(self, file: int, size: int, digest: Any) -> Iterator[memoryview]:
+        """The same, the next one meanwhile: each is there until the one behind it is asked for."""
+        rooms = pages(), pages()
+        pieces = (rooms[at // PIECE % 2][: min(PIECE, size - at)] for at in range(0, size, PIECE))
+        with ThreadPoolExecutor(1) as pool:
+            coming = [pool.submit(self._next, file, piece, digest) for piece in itertools.islice(pieces, 1)]
+            while coming:
+                here = coming.pop().result()
+                coming = [pool.submit(self._next, file, piece, digest) for piece in itertools.islice(pieces, 1)]
+                yield here
 
 
 def flush(folder: int, paths: List[str]) -> None:
