@@ -12,6 +12,7 @@ from sidecar_cluster import Cluster, wait_for
 
 from outlast.checkpoint import manifest
 from outlast.sidecar import coordinator, settings
+from outlast.sidecar.transfer import Transfer
 
 
 @pytest.fixture
@@ -180,6 +181,35 @@ def test_one_that_keeps_failing_makes_way_for_the_next(one: Cluster) -> None:
     content = one.save(30)
     one.wait_durable(30)
     one.assert_holds(30, content)
+
+
+def test_a_newest_that_keeps_failing_costs_no_older_one(one: Cluster) -> None:
+    (one.run / "checkpoints/.incoming-step-30.000001.1").write_text("no folder")
+    content = one.save(20)
+    one.save(30)
+    one.end()
+    one.start()
+    one.wait_durable(20)
+    one.assert_holds(20, content)
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_where_all_keep_failing_each_has_its_turn(three: Cluster, over: bool) -> None:
+    environ = {**three.env(), "OUTLAST_AGENT_TOKEN": "secret"}
+    found = coordinator.Coordinator(settings.from_env(environ), "secret")
+    found._is_stuck = lambda transfer: False  # type: ignore[method-assign]
+    assert found._choose(over) is None
+    for step in (20, 30):
+        files = found.crew.tables.join({"h0": found.crew.tables.listing([("a", 1, 1)])})
+        transfer = Transfer(f"step-{step}", step, f"step-{step}.1", ".incoming", files, 0.0, failed=2)
+        found.transfers[transfer.name] = transfer
+    turns = []
+    for _ in range(4):
+        found.current = found._choose(over)
+        assert found.current is not None
+        found.current.failed += 1
+        turns.append(found.current.step)
+    assert turns == [30, 20, 30, 20]
 
 
 def test_a_job_that_lost_the_run_publishes_nothing(one: Cluster) -> None:

@@ -139,20 +139,20 @@ class Coordinator:
         return verdict.files is not None and transfer.files.has_changed(verdict.files)
 
     def _choose(self, over: bool) -> Transfer | None:
-        """What is begun is ended, unless it keeps failing; then the newest.
+        """What is begun is ended, then the newest; when nobody writes any more the newest goes first, if it fits.
 
-        When nobody writes any more the newest goes first, if it fits.
+        One that keeps failing makes way for those that do not. Where all do, each has its turn.
         """
-        ready = [transfer for transfer in self.transfers.values() if not self._is_stuck(transfer)]
-        ready.sort(key=lambda transfer: transfer.step, reverse=True)
+        there = [transfer for transfer in self.transfers.values() if not self._is_stuck(transfer)]
+        ready = [transfer for transfer in there if not transfer.is_failing()]
         if not ready:
-            return None
-        newest = ready[0]
+            return max(there, key=lambda transfer: (-transfer.failed, transfer.step), default=None)
+        newest = max(ready, key=lambda transfer: transfer.step)
         if self.current not in ready or self.current is newest:
             return newest
         assert self.current is not None
         if not over:
-            return newest if self.current.is_failing() else self.current
+            return self.current
         left_bytes = self.state.left_s(time.time()) * (self.throughput or 1e12)
         return self.current if newest.files.left_bytes > left_bytes > self.current.files.left_bytes else newest
 
