@@ -64,7 +64,7 @@ setup_here() { PATH=$bin run "$@" "$root/bin/setup"; }
 @test "setup: without a Python and without apt-get it is one line that says what to type" {
   python python3 old
   setup_here -1
-  [[ $output == "outlast: no Python 3.11 or newer with venv here; type: "*" && make setup" ]]
+  [[ $output == "outlast: no Python 3.11 or newer with venv and sqlite3 here; type: "*" && make setup" ]]
 }
 
 @test "setup: root on Debian gets what is missing from apt-get" {

@@ -215,25 +215,27 @@ class Files(Mapping[str, Part]):
 
     def has(self, path: str, digest: str) -> None:
         """This file is copied, with this hash, in hex. Raises: KeyError, ValueError."""
-        key, hash_ = (self._list, _key(path)), bytes.fromhex(digest)
-        row = self._run("SELECT host, size, is_copied FROM joined WHERE list = ? AND path = ?", key).fetchone()
-        if row is None:
-            raise KeyError(path)
-        self._run("UPDATE joined SET hash = ?, is_copied = 1 WHERE list = ? AND path = ?", (hash_, *key))
-        if not row[2]:
-            host = self._tables.hosts[row[0]]
-            self.left_bytes -= row[1]
-            self.left[host] -= 1
-            if not self.left[host]:
-                del self.left[host]
+        hash_ = bytes.fromhex(digest)
+        self._turn(path, 1)
+        self._run("UPDATE joined SET hash = ? WHERE list = ? AND path = ?", (hash_, self._list, _key(path)))
 
     def has_not(self, path: str) -> None:
-        """This file is not copied any more."""
+        """This file is not copied any more. Raises: KeyError."""
+        self._turn(path, 0)
+
+    def _turn(self, path: str, is_copied: int) -> None:
         values = (self._list, _key(path))
-        changed = "UPDATE joined SET is_copied = 0 WHERE list = ? AND path = ? AND is_copied RETURNING host, size"
-        for host, size in self._run(changed, values).fetchall():
-            self.left_bytes += size
-            self.left[self._tables.hosts[host]] = self.left.get(self._tables.hosts[host], 0) + 1
+        row = self._run("SELECT host, size, is_copied FROM joined WHERE list = ? AND path = ?", values).fetchone()
+        if row is None:
+            raise KeyError(path)
+        if row[2] == is_copied:
+            return
+        self._run("UPDATE joined SET is_copied = ? WHERE list = ? AND path = ?", (is_copied, *values))
+        host, more = self._tables.hosts[row[0]], -1 if is_copied else 1
+        self.left_bytes += more * row[1]
+        self.left[host] = self.left.get(host, 0) + more
+        if not self.left[host]:
+            del self.left[host]
 
     def copied(self) -> Iterator[tuple[str, int, str]]:
         """Path, bytes and hash of what is copied."""

@@ -139,7 +139,7 @@ def begin(verdict: Verdict, attempt: int, generation: str, journal: Journal, alg
             # One of all, as it was chosen when the first was copied.
             transfer.algorithm, _, code = digest.partition(":")
             transfer.files.has(path, code)
-        else:
+        elif path in transfer.files:
             transfer.files.has_not(path)  # another was copied over it
     return transfer
 
