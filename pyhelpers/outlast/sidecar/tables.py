@@ -8,8 +8,9 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-# Paths are bytes: SQLite has no text for names that are no UTF-8. A hash has its room from the first: rows that grow
-# would tear their pages apart, to twice the memory.
+# Paths are bytes: SQLite has no text for names that are no UTF-8. A time has no type: of one beyond 64 bits, which some
+# file systems know, INTEGER would make a float. A hash has its room from the first: rows that grow would tear their
+# pages apart, to twice the memory.
 _SCHEMA = """
 CREATE TABLE listed (list INTEGER, path BLOB, size INTEGER, mtime_ns, PRIMARY KEY (list, path)) WITHOUT ROWID;
 CREATE TABLE joined (
@@ -20,7 +21,6 @@ CREATE TABLE again (
   list INTEGER, path BLOB, host INTEGER, size INTEGER, mtime_ns, PRIMARY KEY (list, path, host)
 ) WITHOUT ROWID;
 """
-
 
 Row = tuple[str, int, int]  # path, bytes, time of change in ns
 
