@@ -17,12 +17,16 @@ FILES = {"a": Part("h0", 1, 10), "sub/b": Part("h1", 2, 20), "ü\udcff": Part("h
 KEY = "step-20.1"
 
 
-def started(journal: Journal) -> Transfer:
+def found() -> Verdict:
     tables = Tables()
     of_hosts = {host: tables.listing() for host in ("h0", "h1")}
     for path, part in FILES.items():
         of_hosts[part.host].add([(path, part.size, part.mtime_ns)])
-    return begin(Verdict("step-20", 20, True, False, tables.join(of_hosts)), 1, "000001", journal, "xxh3_128")
+    return Verdict("step-20", 20, True, False, tables.join(of_hosts))
+
+
+def started(journal: Journal, verdict: Verdict | None = None) -> Transfer:
+    return begin(verdict or found(), 1, "000001", journal, "xxh3_128")
 
 
 def hashes(transfer: Transfer) -> dict[str, str]:
@@ -155,3 +159,20 @@ def test_of_what_is_copied_nothing_is_asked_for_again(agents: Agents, tmp_path: 
     at_work.copy(transfer)
     assert [row[0] for row in agents.asked[-1][1]["files"]] == ["ü\udcff"]
     assert Journal(tmp_path / "copied").hosts == {KEY: {"h1"}}
+
+
+@pytest.mark.parametrize("ends", ["it was begun again", "an agent has not that hash"])
+def test_what_comes_late_from_an_earlier_try_is_not_believed(agents: Agents, tmp_path: Path, ends: str) -> None:
+    verdict, at_work = found(), mover(agents, tmp_path)
+    transfer = started(Journal(tmp_path / "none"), verdict)
+    transfer.linked = {"h0", "h1"}
+    at_work.copy(transfer)
+    (_, _, other_end, _), (host, _, _, rows) = agents.asked
+    if ends == "it was begun again":
+        transfer = started(Journal(tmp_path / "none"), verdict)
+    else:
+        other_end("h0", {"m": "done", "error": "hash"})
+        assert transfer.algorithm == "blake2b"
+    rows(host, {"files": [["sub/b", 2, "1f"]]})
+    assert (host, hashes(transfer), transfer.needs()) == ("h1", {}, {"h0", "h1"})
+    assert Journal(tmp_path / "copied").hosts == {}

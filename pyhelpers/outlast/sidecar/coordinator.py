@@ -223,7 +223,7 @@ class Coordinator:
             files = transfer.files
             text = manifest.lines(paper, (Item(*row) for row in files.copied()), len(files), files.bytes)
             publish.commit(s.durable, transfer.into, transfer.name, text, files.sizes(), s.lease, s.generation)
-            # Nor this by the coordinator: it may be killed before it hears of it.
+            # Here, as the coordinator may be killed before it hears of it.
             self.state.write("durable_step", f"{transfer.step}\n")
 
         self.writer.start(call, lambda child: self._committed(transfer, child))
@@ -237,18 +237,12 @@ class Coordinator:
             self.mover.back_off(transfer, child.error)
             self._trouble(child.error, f"checkpoint {transfer.step}: {child.text}")
             return
-        seconds = max(time.time() - transfer.begun_s, 0.001)
-        self.throughput = transfer.files.bytes / seconds
+        seconds, size = max(time.time() - transfer.begun_s, 0.001), transfer.files.bytes
+        self.throughput = size / seconds
         self.warned.clear()
         whole_s = round(time.time() - transfer.seen_s)
-        say(
-            "event",
-            "checkpoint_durable",
-            f"step:={transfer.step}",
-            f"bytes:={transfer.files.bytes}",
-            f"seconds:={whole_s}",
-        )
-        say("log", "info", f"checkpoint {transfer.step} is durable ({transfer.files.bytes} bytes in {seconds:.0f} s)")
+        say("event", "checkpoint_durable", f"step:={transfer.step}", f"bytes:={size}", f"seconds:={whole_s}")
+        say("log", "info", f"checkpoint {transfer.step} is durable ({size} bytes in {seconds:.0f} s)")
         self.transfers.pop(transfer.name, None)
         self._tidy(transfer.step)
         self.broom.untidy()

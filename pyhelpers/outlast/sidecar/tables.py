@@ -126,6 +126,7 @@ class Files(Mapping[str, Part]):
         self.counts: dict[str, int] = {}  # by host that a file is taken from
         self.left: dict[str, int] = {}  # how many of these have still to be copied
         self.left_bytes = 0
+        self.turn = 0  # another number when what was copied is forgotten
         self.forget()
         self.counts, self.bytes = dict(self.left), self.left_bytes
 
@@ -207,6 +208,7 @@ class Files(Mapping[str, Part]):
 
     def forget(self) -> None:
         """Nothing is copied, as far as anybody knows."""
+        self.turn += 1
         self._run("UPDATE joined SET is_copied = 0 WHERE list = ? AND is_copied", (self._list,))
         rows = self._run("SELECT host, count(*), sum(size) FROM joined WHERE list = ? GROUP BY host", (self._list,))
         found = {self._tables.hosts[host]: (count, size) for host, count, size in rows}

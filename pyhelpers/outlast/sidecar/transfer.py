@@ -195,9 +195,11 @@ class Mover:
         question: Message = {"m": "copy", "name": transfer.name, "key": transfer.key, "into": transfer.into}
         question |= {"files": files, "rate": rate, "hash": transfer.algorithm}
 
+        turn = transfer.files.turn
+
         def rows(host: str, message: Message) -> None:
-            if question["hash"] != transfer.algorithm:
-                return
+            if turn != transfer.files.turn:
+                return  # by another hash, or of a try that was given up
             files: dict[str, tuple[Part, str]] = {}
             for path, size, digest in message["files"]:
                 part = transfer.files.get(path)
