@@ -9,13 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 # Paths are bytes: SQLite has no text for names that are no UTF-8. A time has no type: of one beyond 64 bits, which some
-# file systems know, INTEGER would make a float. A hash has its room from the first: rows that grow would tear their
-# pages apart, to twice the memory.
+# file systems know, INTEGER would make a float. What has a hash is copied.
 _SCHEMA = """
 CREATE TABLE listed (list INTEGER, path BLOB, size INTEGER, mtime_ns, PRIMARY KEY (list, path)) WITHOUT ROWID;
 CREATE TABLE joined (
-  list INTEGER, path BLOB, host INTEGER, size INTEGER, mtime_ns, is_linked INTEGER, is_copied INTEGER,
-  hash BLOB, PRIMARY KEY (list, path)
+  list INTEGER, path BLOB, host INTEGER, size INTEGER, mtime_ns, is_linked INTEGER, hash BLOB,
+  PRIMARY KEY (list, path)
 ) WITHOUT ROWID;
 CREATE TABLE again (
   list INTEGER, path BLOB, host INTEGER, size INTEGER, mtime_ns, PRIMARY KEY (list, path, host)
@@ -136,7 +135,7 @@ class Files(Mapping[str, Part]):
             known = "EXISTS (SELECT 1 FROM joined WHERE list = ? AND path = of.path)"
             values = (self._list, host, listing, self._list)
             self._run(f"INSERT INTO again SELECT ?, path, ?, size, mtime_ns {of} AND {known}", values)
-        columns = "?, path, ?, size, mtime_ns, 0, 0, zeroblob(16)"
+        columns = "?, path, ?, size, mtime_ns, 0, NULL"
         self._run(f"INSERT OR IGNORE INTO joined SELECT {columns} {of}", (self._list, host, listing))
 
     # ── what there is ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -209,7 +208,7 @@ class Files(Mapping[str, Part]):
     def forget(self) -> None:
         """Nothing is copied, as far as anybody knows."""
         self.turn += 1
-        self._run("UPDATE joined SET is_copied = 0 WHERE list = ? AND is_copied", (self._list,))
+        self._run("UPDATE joined SET hash = NULL WHERE list = ? AND hash IS NOT NULL", (self._list,))
         rows = self._run("SELECT host, count(*), sum(size) FROM joined WHERE list = ? GROUP BY host", (self._list,))
         found = {self._tables.hosts[host]: (count, size) for host, count, size in rows}
         self.left = {host: count for host, (count, _) in found.items()}
@@ -217,23 +216,19 @@ class Files(Mapping[str, Part]):
 
     def has(self, path: str, digest: str) -> None:
         """This file is copied, with this hash, in hex. Raises: KeyError, ValueError."""
-        hash_ = bytes.fromhex(digest)
-        self._turn(path, 1)
-        self._run("UPDATE joined SET hash = ? WHERE list = ? AND path = ?", (hash_, self._list, _key(path)))
+        self._set(path, bytes.fromhex(digest))
 
     def has_not(self, path: str) -> None:
         """This file is not copied any more. Raises: KeyError."""
-        self._turn(path, 0)
+        self._set(path, None)
 
-    def _turn(self, path: str, is_copied: int) -> None:
+    def _set(self, path: str, digest: bytes | None) -> None:
         values = (self._list, _key(path))
-        row = self._run("SELECT host, size, is_copied FROM joined WHERE list = ? AND path = ?", values).fetchone()
+        row = self._run("SELECT host, size, hash IS NULL FROM joined WHERE list = ? AND path = ?", values).fetchone()
         if row is None:
             raise KeyError(path)
-        if row[2] == is_copied:
-            return
-        self._run("UPDATE joined SET is_copied = ? WHERE list = ? AND path = ?", (is_copied, *values))
-        host, more = self._tables.hosts[row[0]], -1 if is_copied else 1
+        self._run("UPDATE joined SET hash = ? WHERE list = ? AND path = ?", (digest, *values))
+        host, more = self._tables.hosts[row[0]], (digest is None) - row[2]
         self.left_bytes += more * row[1]
         self.left[host] = self.left.get(host, 0) + more
         if not self.left[host]:
@@ -241,13 +236,13 @@ class Files(Mapping[str, Part]):
 
     def copied(self) -> Iterator[tuple[str, int, str]]:
         """Path, bytes and hash of what is copied."""
-        wanted = "SELECT path, size, hash FROM joined WHERE list = ? AND is_copied ORDER BY path"
+        wanted = "SELECT path, size, hash FROM joined WHERE list = ? AND hash IS NOT NULL ORDER BY path"
         for path, size, digest in self._run(wanted, (self._list,)):
             yield _path(path), size, digest.hex()
 
     def left_of(self, host: str) -> Iterator[Row]:
         """What has still to be copied from this host."""
-        wanted = "SELECT path, size, mtime_ns FROM joined WHERE list = ? AND host = ? AND NOT is_copied ORDER BY path"
+        wanted = "SELECT path, size, mtime_ns FROM joined WHERE list = ? AND host = ? AND hash IS NULL ORDER BY path"
         for path, size, mtime_ns in self._run(wanted, (self._list, self._tables.number(host))):
             yield _path(path), size, int(mtime_ns)
 
