@@ -29,7 +29,7 @@ class Survey:
         self._pages = Pages(crew)
         self._known: dict[str, tuple[str, Facts]] = {}
         self._joined: dict[str, tuple[str, Files]] = {}
-        self._journaled: dict[tuple[str, frozenset[str]], dict[str, Entry]] = {}
+        self._journaled: dict[str, tuple[frozenset[str], dict[str, Entry]]] = {}
         self._begun_s = time.time()
         self._attempt_s = 0.0
         self._ended_s, self._ended_seen_s = 0.0, 0.0
@@ -81,7 +81,7 @@ class Survey:
 
     def _remembered(self, key: str, hosts: frozenset[str]) -> dict[str, Entry]:
         """What the journal knows of hosts that nobody has heard since."""
-        if (key, hosts) not in self._journaled:
+        if self._journaled.get(key, (frozenset(),))[0] != hosts:
             name, _, _ = key.rpartition(".")
             step = disk.step_of(name, self._settings.prefix)
             found: dict[str, Entry] = {}
@@ -90,8 +90,8 @@ class Survey:
                     if part.host not in found:
                         found[part.host] = Entry(step, self._crew.tables.listing(), 1e9, time.time())
                     found[part.host].files.add([(path, part.size, part.mtime_ns)])
-            self._journaled = {(key, hosts): found}
-        return self._journaled[key, hosts]
+            self._journaled[key] = hosts, found
+        return self._journaled[key][1]
 
     def is_fresh(self, ranks: Ranks) -> bool:
         """Has every agent that is there looked since the ranks ended?"""
