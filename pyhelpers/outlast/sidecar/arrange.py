@@ -218,7 +218,8 @@ def copy(source: Source, items: List[Item], inside: Callable[[Item], str], unche
     def one(item: Item) -> None:
         try:
             info = os.stat(source.path(item))
-            digest = copier.copy(source.path(item), inside(item), item.size, info.st_mtime_ns, len(items) == 1)
+            alone = len(items) == 1
+            digest = copier.copy(source.path(item), inside(item), item.size, info.st_mtime_ns, ahead=alone)
         except FileNotFoundError:
             raise BadError(item.path, "is missing")
         except disk.Changed:
