@@ -152,6 +152,17 @@ def test_a_listing_is_known_by_its_files_in_whatever_order(tmp_path: Path, monke
     assert len({sign(files), sign(files[1:]), sign([*files, ("5", 0, 0)]), sign([*files[1:], ("0", 0, 1)])}) == 4
 
 
+def assert_copied(node: Node, content: dict[str, bytes]) -> None:
+    """Write these files into step 20, have them copied, and look at what was told and what lies there."""
+    for path, text in content.items():
+        (node.checkpoints / "step-20" / path).write_bytes(text)
+    files = list(disk.Listing(str(node.checkpoints), "step-20"))
+    node.ask("copy", name="step-20", key="none", into=".incoming", files=files, hash="blake2b", rate=0)
+    hashes = {path: hashlib.blake2b(text, digest_size=32).hexdigest() for path, text in content.items()}
+    assert {path: digest for message in node.told for path, _, digest in message["files"]} == hashes
+    assert {path.name: path.read_bytes() for path in (node.local / ".incoming").iterdir()} == content
+
+
 @pytest.mark.parametrize("waits", [False, True])
 @pytest.mark.parametrize("count", [1, agent.ALONE, agent.ALONE + 1, 3 * agent.ALONE + 1])
 def test_of_many_small_files_each_is_copied_with_its_own_hash(
@@ -160,27 +171,13 @@ def test_of_many_small_files_each_is_copied_with_its_own_hash(
     told = itertools.count(step=agent.ALONE if waits else 0)
     monkeypatch.setattr(agent.resource, "getrusage", lambda who: SimpleNamespace(ru_nvcsw=next(told)))
     node.save(20, count)
-    content = {str(number): b"x" * number for number in range(count)}
-    for path, text in content.items():
-        (node.checkpoints / "step-20" / path).write_bytes(text)
-    files = list(disk.Listing(str(node.checkpoints), "step-20"))
-    node.ask("copy", name="step-20", key="none", into=".incoming", files=files, hash="blake2b", rate=0)
-    hashes = {path: hashlib.blake2b(text, digest_size=32).hexdigest() for path, text in content.items()}
-    assert {path: digest for message in node.told for path, _, digest in message["files"]} == hashes
-    assert {path.name: path.read_bytes() for path in (node.local / ".incoming").iterdir()} == content
+    assert_copied(node, {str(number): b"x" * number for number in range(count)})
 
 
 def test_of_files_of_all_sizes_each_is_copied_with_its_own_hash(node: Node) -> None:
     node.save(20, 0)
     sizes = (0, disk.TINY, disk.TINY + 1, disk.SMALL, disk.SMALL + 1, 3 * disk.PIECE + 7)
-    content = {f"{size}-{number}": os.urandom(size) for size in sizes for number in range(agent.THREADS + 1)}
-    for path, text in content.items():
-        (node.checkpoints / "step-20" / path).write_bytes(text)
-    files = list(disk.Listing(str(node.checkpoints), "step-20"))
-    node.ask("copy", name="step-20", key="none", into=".incoming", files=files, hash="blake2b", rate=0)
-    hashes = {path: hashlib.blake2b(text, digest_size=32).hexdigest() for path, text in content.items()}
-    assert {path: digest for message in node.told for path, _, digest in message["files"]} == hashes
-    assert {path.name: path.read_bytes() for path in (node.local / ".incoming").iterdir()} == content
+    assert_copied(node, {f"{size}-{number}": os.urandom(size) for size in sizes for number in range(agent.THREADS + 1)})
 
 
 def test_where_one_file_fails_the_others_stop_and_its_error_is_told(

@@ -75,6 +75,13 @@ def test_a_file_of_another_size_is_not_published(run: Path, content: bytes) -> N
     assert names(run) == [into]
 
 
+def test_one_that_lacks_a_file_is_not_published(run: Path) -> None:
+    into = incoming(run, files={"a": b"one"})
+    with pytest.raises(publish.TornError, match=r"^b/c is missing$"):
+        publish.commit(run / "checkpoints", into, "step-20", "{}", {"a": 3, "b/c": 3}, run / "lease", "000003")
+    assert names(run) == [into]
+
+
 def test_a_job_that_lost_the_run_publishes_nothing(run: Path) -> None:
     (run / "lease/000004").write_text("")
     with pytest.raises(publish.LeaseLostError):
