@@ -97,9 +97,11 @@ def beside(folder: Path, size: int) -> Iterator[Row]:
         for turn in range(ROUNDS):
             for name in [*scripts][turn % len(scripts) :] + [*scripts][: turn % len(scripts)]:
                 with fresh(folder) as into:
-                    memory.warm(size)  # an agent does it again, when it has looked
-                    took = seconds(scripts[name], source, into) if name else agent(source, into)[0]
-                taken[name].append(took)
+                    if name:
+                        memory.warm(size)
+                        taken[name].append(seconds(scripts[name], source, into))
+                    else:
+                        taken[name].append(agent(source, into)[0])  # warms it itself, once it has looked
         ours_s = statistics.median(taken.pop(""))
         what = f"copy with hashes, {size / 1e9:.1f} GB in {count:,} file{'s' if count > 1 else ''}"
         yield from (row(what, ours_s, statistics.median(times), name) for name, times in taken.items())
