@@ -5,6 +5,9 @@ import errno
 import hashlib
 import itertools
 import os
+import re
+import subprocess
+import sys
 import threading
 import time
 import tracemalloc
@@ -17,6 +20,8 @@ import pytest
 from outlast.sidecar import agent, disk
 from outlast.sidecar.agent import Agent, Place
 from outlast.sidecar.wire import Message, WireError
+
+AUTOGROUP = Path("/proc/self/autogroup")
 
 
 def test_it_is_parsed_by_python_3_6_and_imports_only_what_comes_with_it() -> None:
@@ -209,3 +214,14 @@ def test_where_one_file_fails_the_others_stop_and_its_error_is_told(
     with pytest.raises(OSError, match="full"):
         node.ask("copy", name="step-20", key="none", into=".incoming", files=files, hash="blake2b", rate=0)
     assert node.told == []
+
+
+@pytest.mark.skipif(not AUTOGROUP.exists(), reason="this kernel does not share processors out by session")
+def test_it_is_behind_everybody_else_also_where_processors_are_shared_out_by_session() -> None:
+    before = AUTOGROUP.read_text()
+    report = f"import os; agent.tame(); print(os.nice(0), os.getsid(0) == os.getpid(), open('{AUTOGROUP}').read())"
+    words = [sys.executable, "-c", f"from outlast.sidecar import agent; {report}"]
+    environ = os.environ | {"PYTHONPATH": str(Path(agent.__file__).parents[2])}
+    told = subprocess.run(words, env=environ, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert re.fullmatch(r"19 True /autogroup-\d+ nice 19\s*", told)
+    assert AUTOGROUP.read_text() == before  # not that of who started it
