@@ -292,7 +292,7 @@ class Coordinator:
                 self._repair()
             return
         self.broom.look()
-        is_fresh = self.survey.is_fresh(ranks)
+        is_fresh = self.survey.is_fresh(ranks, wanted)
         is_due = is_fresh and time.monotonic() >= self.judge_s
         verdicts = self._judged(ranks, rules) if is_due else []
         self._accept(verdicts)
@@ -313,7 +313,7 @@ class Coordinator:
         """Nothing is left to copy, or nothing that can still be had: what is torn is named."""
         if (self.state.folder / "lost").exists():
             self._drained(wanted)
-        if not self.crew.present() or not self.survey.is_fresh(ranks) or self.writer.is_out:
+        if not self.crew.present() or not self.survey.is_fresh(ranks, wanted) or self.writer.is_out:
             return
         absent, late = self.survey.absent(self._rules(), ranks)
         if absent - late:

@@ -1,7 +1,8 @@
 """Small files of metadata on the nodes, read through their agents piece by piece as a judgement asks for them.
 
 A judgement never waits: what is not here yet is an error to it (OSError) and a question to the agent, and it is made
-again when the answer is there. Until then nothing that it says counts (`Reading.is_waiting`).
+again when the answer is there. Until then nothing that it says counts (`Reading.is_waiting`). What failed to be read
+may be there the next time (`Reading.has_failed`).
 """
 
 import base64
@@ -87,6 +88,7 @@ class Reading:
         self._pages = pages
         self._source = source
         self.is_waiting = False
+        self.has_failed = False
 
     def look(self, path: str, /) -> BinaryIO:
         """See outlast.checkpoint.format.Look."""
@@ -115,6 +117,7 @@ class _File(io.RawIOBase):
     def readinto(self, buffer: "memoryview", /) -> int:  # type: ignore[override]  # typeshed: any buffer
         page, view = self._page, memoryview(buffer).cast("B")
         if page.error:
+            self._reading.has_failed |= page.error != errno.EFBIG  # that would be asked for in vain
             raise OSError(page.error, os.strerror(page.error))
         end = min(self._at + len(view), page.size)
         if end <= self._at:

@@ -32,7 +32,8 @@ class Survey:
         self._journaled: dict[str, tuple[frozenset[str], dict[str, Entry]]] = {}
         self._begun_s = time.time()
         self._attempt_s = 0.0
-        self._ended_s, self._ended_seen_s = 0.0, 0.0
+        self._ended: tuple[int, float, str] = (-1, 0.0, "")
+        self._ended_seen_s = 0.0
 
     def begin(self, attempt: int) -> None:
         """A launch begins: what an earlier one had is not of it."""
@@ -93,13 +94,14 @@ class Survey:
             self._journaled[key] = hosts, found
         return self._journaled[key][1]
 
-    def is_fresh(self, ranks: Ranks) -> bool:
-        """Has every agent that is there looked since the ranks ended?"""
+    def is_fresh(self, ranks: Ranks, drain: str) -> bool:
+        """Has every agent that is there looked since the ranks ended, and since this drain was asked for?"""
         views = self._crew.views
         if not ranks.known or ranks.running:
             return True
-        if ranks.ended_s != self._ended_s:
-            self._ended_s, self._ended_seen_s = ranks.ended_s, time.time()  # STATE/ranks counts whole seconds
+        ended = self.attempt, ranks.ended_s, drain  # the second in which they ended may be that of an earlier launch
+        if ended != self._ended:
+            self._ended, self._ended_seen_s = ended, time.time()
         return all(host in views and views[host].looked_s >= self._ended_seen_s for host in self._crew.present())
 
     def verdicts(self, ranks: Ranks, rules: Rules) -> list[Verdict]:
@@ -146,7 +148,8 @@ class Survey:
         if reading.is_waiting or facts is None:
             return None
         self._pages.forget(there.name)
-        self._known[there.name] = (sign, facts)
+        if not reading.has_failed:
+            self._known[there.name] = (sign, facts)
         return facts
 
 
