@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pytest
 
 from outlast import ledger, tree
 from outlast.rundir import RunDir
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's `make test &` has it ignored in all that is started
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 FAKE = """
 # Answers lie in files beside this one: state.JOB, find.NAME, submit, each with a status on the first line.
