@@ -6,6 +6,7 @@ import gc
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -138,3 +139,10 @@ def test_a_file_takes_little_more_than_its_name() -> None:
         int(subprocess.check_output([sys.executable, "-c", _WAY, str(count)], env=environ)) for count in (500, 50_500)
     )
     assert (many - few) * 1024 / 50_000 < 160
+
+
+def test_a_list_may_be_dropped_by_any_thread(tables: Tables) -> None:
+    held = [tables.listing([("a", 1, 1)])]
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(held.clear).result()
+    assert rows_of(tables, "listed") == 0

@@ -36,7 +36,8 @@ class Tables:
     """Where lists lie."""
 
     def __init__(self) -> None:
-        database = sqlite3.connect(":memory:", isolation_level=None)
+        # What nobody needs any more is removed in the thread that happens to find it.
+        database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self.run, self.run_all = database.execute, database.executemany
         for command in ("PRAGMA journal_mode = OFF", *_SCHEMA.split(";")):
             self.run(command)
