@@ -41,20 +41,38 @@ def test_after_each_launch_and_for_each_drain_the_nodes_look_anew(coordinator: C
         assert survey.is_fresh(ended, drain)
 
 
-def test_what_could_not_be_read_is_asked_for_again(coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[Answer, Answer]] = []
-    monkeypatch.setattr(coordinator.crew, "ask", lambda host, message, end, rows: asked.append((end, rows)))
+Asked = list[tuple[Answer, Answer]]  # who gets the end, and the rows
 
-    def verdict() -> Verdict:
-        rules = Rules(".metadata", 0.0, True, ("h0",), 1)
-        return coordinator.survey.verdicts(Ranks(known=True, running=True), rules)[0]
 
-    verdict()
+@pytest.fixture
+def asked(coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """The questions to the agent that are open."""
+    found: Asked = []
+    monkeypatch.setattr(coordinator.crew, "ask", lambda host, message, end, rows: found.append((end, rows)))
+    return found
+
+
+def verdict(coordinator: Coordinator) -> Verdict:
+    rules = Rules(".metadata", 0.0, True, ("h0",), 1)
+    return coordinator.survey.verdicts(Ranks(known=True, running=True), rules)[0]
+
+
+def test_what_could_not_be_read_is_asked_for_again(coordinator: Coordinator, asked: Asked) -> None:
+    verdict(coordinator)
     (end, _) = asked.pop()
     end("h0", {"error": "EIO"})
-    assert verdict().missing == (".metadata cannot be read: Input/output error",)
-    verdict()
+    assert verdict(coordinator).missing == (".metadata cannot be read: Input/output error",)
+    verdict(coordinator)
     (end, rows) = asked.pop()
     rows("h0", {"data": base64.b64encode(METADATA).decode()})
     end("h0", {})
-    assert verdict().whole
+    assert verdict(coordinator).whole
+
+
+def test_what_is_too_large_is_not(coordinator: Coordinator, asked: Asked) -> None:
+    verdict(coordinator)
+    (end, _) = asked.pop()
+    end("h0", {"error": "EFBIG"})
+    for _ in range(3):
+        assert verdict(coordinator).missing == (".metadata cannot be read: File too large",)
+    assert asked == []
